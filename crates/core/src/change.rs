@@ -1,0 +1,136 @@
+//! Changes: what the rules want written down.
+//!
+//! Every change is absolute: it says what a thing is now, not how it differs. Writing one twice is
+//! harmless, which is what makes replaying a log after a crash, or deciding again, safe.
+
+use std::sync::Arc;
+
+use crate::command::{Answer, Scope};
+use crate::id::{ItemId, LeaseId, RequestId};
+use crate::item::{BlobRef, Body, Item, State};
+use crate::settings::Settings;
+use crate::tally::Tally;
+use crate::time::Timestamp;
+use crate::trail::{Progress, Trail};
+use crate::transitions::Event;
+
+/// One thing to write down.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Change {
+    /// A new item. The store gives numbers to its names.
+    Create(Box<Created>),
+    /// An item's new state, and what led to it.
+    Item {
+        item: Item,
+        event: Event,
+    },
+    /// A newer enqueue of its key replaced what the producer said.
+    Body {
+        id: ItemId,
+        body: Box<Body>,
+    },
+    /// What became of an item so far. Goes with the `Item` change of the same decision.
+    Trail {
+        id: ItemId,
+        trail: Box<Trail>,
+    },
+    /// What a parent knows of its children.
+    Tally {
+        id: ItemId,
+        tally: Box<Tally>,
+    },
+    /// The item behind another with the same key.
+    Successor {
+        of: ItemId,
+        is: Option<ItemId>,
+    },
+    /// Children of this generation count no more and are to be cancelled in slices, until `over`.
+    Orphan {
+        parent: ItemId,
+        generation: u16,
+        over: bool,
+    },
+    /// A lease begins or is extended.
+    Lease(Lease),
+    /// How far a worker says it is. Not written to disk by itself.
+    Progress {
+        id: ItemId,
+        progress: Progress,
+    },
+    /// An ended item leaves for good.
+    Remove {
+        id: ItemId,
+    },
+    /// An ended tree keeps only its root, its counts and its results.
+    Fold {
+        root: ItemId,
+    },
+    Paused {
+        scope: Scope,
+        paused: bool,
+    },
+    Settings {
+        queue: Arc<str>,
+        settings: Box<Settings>,
+    },
+    Gate {
+        resource: Arc<str>,
+        closed_until: Timestamp,
+    },
+    /// How many items refer to a blob; at zero it is deleted after the commit.
+    Blob {
+        tenant: Arc<str>,
+        blob: BlobRef,
+        references: u32,
+    },
+    /// What a request was answered, so that a repeat gets the same.
+    Answered {
+        request: RequestId,
+        fingerprint: u64,
+        answer: Box<Answer>,
+    },
+}
+
+/// An item that begins to exist.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Created {
+    pub id: ItemId,
+    pub body: Body,
+    pub priority: u8,
+    pub state: State,
+    pub stage: u8,
+    pub place: Option<crate::item::Place>,
+    /// A clone brings what the earlier stages put out.
+    pub trail: Option<Box<Trail>>,
+}
+
+/// A lease as the store keeps it. Which items it holds is in the items.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Lease {
+    pub id: LeaseId,
+    pub worker: Arc<str>,
+    pub granted: Timestamp,
+    pub renewed: Timestamp,
+    pub expires: Timestamp,
+    pub lease_ms: u64,
+    /// How many items it was granted over.
+    pub items: u32,
+}
+
+/// What one decision wants written, in order.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Changes(pub Vec<Change>);
+
+impl Changes {
+    pub fn push(&mut self, change: Change) {
+        self.0.push(change);
+    }
+
+    pub fn item(&mut self, item: Item, event: Event) {
+        self.0.push(Change::Item { item, event });
+    }
+
+    pub fn trail(&mut self, id: ItemId, trail: Trail) {
+        self.0.push(Change::Trail { id, trail: Box::new(trail) });
+    }
+}

@@ -1,0 +1,174 @@
+//! Explain: why an item is where it is, and what would move it on.
+//!
+//! Lists all gates that hold now, in fixed order, each with what unblocks it. Only the engine
+//! knows which workers are present; it adds that through [`Explanation::with_workers`].
+
+use crate::change::Lease;
+use crate::id::ItemId;
+use crate::item::{Item, State, Status};
+use crate::ledger::Ledger;
+use crate::refusal::Refusal;
+use crate::rules::claim::{Gate, cancelled_above, gates};
+use crate::rules::known;
+use crate::time::Timestamp;
+
+/// Why an item is where it is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Explanation {
+    pub item: ItemId,
+    pub status: Status,
+    pub reasons: Vec<Reason>,
+}
+
+/// One thing that holds an item now.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Reason {
+    Held(Gate),
+    /// Its group has as many leases as it may, among others over these items.
+    GroupFull {
+        load: u32,
+        limit: u32,
+        held_by: Vec<ItemId>,
+    },
+    /// A worker has it.
+    InHand {
+        worker: String,
+        until: Timestamp,
+    },
+    /// Nobody who could do it is there.
+    NoWorker,
+    /// Nothing holds it.
+    NextInLine,
+    Ended,
+}
+
+impl Reason {
+    /// The stable name of this reason.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Reason::Held(gate) => match gate {
+                Gate::NotVisibleUntil(_) => "not_visible",
+                Gate::Paused => "paused",
+                Gate::Children { .. } => "waits_for_children",
+                Gate::EarlierWithKey(_) => "earlier_with_key",
+                Gate::GroupFull { .. } => "group_full",
+                Gate::GroupOrder { .. } => "group_order",
+                Gate::ResourceClosed { .. } => "resource_closed",
+                Gate::UnderCancelled(_) => "under_cancelled",
+                Gate::TooMuchAhead { .. } => "too_much_ahead",
+                Gate::Quarantined => "quarantined",
+            },
+            Reason::GroupFull { .. } => "group_full",
+            Reason::InHand { .. } => "in_hand",
+            Reason::NoWorker => "no_worker",
+            Reason::NextInLine => "next_in_line",
+            Reason::Ended => "ended",
+        }
+    }
+
+    /// What would move the item on.
+    pub fn unblocked_by(&self) -> String {
+        match self {
+            Reason::Held(gate) => match gate {
+                Gate::NotVisibleUntil(at) => format!("waiting until {at}"),
+                Gate::Paused => "resuming its queue, stage or tenant".into(),
+                Gate::Children { open } => format!("the end of {open} children"),
+                Gate::EarlierWithKey(id) => format!("the end of item {id}, which has its key"),
+                Gate::GroupFull { load, limit } => group_settles(*load, *limit, &[]),
+                Gate::GroupOrder { ahead } => format!("the end of item {ahead} of its group"),
+                Gate::ResourceClosed { until } => {
+                    format!("its resource opening, at the latest {until}")
+                }
+                Gate::UnderCancelled(id) => {
+                    format!("nothing: item {id} above it was cancelled; retry that one")
+                }
+                Gate::TooMuchAhead { waiting, max } => {
+                    format!("the stage further down: {waiting} wait there, at most {max} may")
+                }
+                Gate::Quarantined => "an operator: a rule failed on it; cancel or delete it".into(),
+            },
+            Reason::GroupFull { load, limit, held_by } => group_settles(*load, *limit, held_by),
+            Reason::InHand { worker, until } => {
+                format!("worker {worker} settling it, or its lease ending at {until}")
+            }
+            Reason::NoWorker => "a worker that claims its queue, stage and kind".into(),
+            Reason::NextInLine => "the next claim".into(),
+            Reason::Ended => "a retry".into(),
+        }
+    }
+}
+
+fn group_settles(load: u32, limit: u32, held_by: &[ItemId]) -> String {
+    let mut text = format!("a settle in its group, which holds {load} of {limit} leases");
+    for (index, id) in held_by.iter().enumerate() {
+        text.push_str(if index == 0 { ": item " } else { ", " });
+        text.push_str(&id.to_string());
+    }
+    text
+}
+
+/// Why an item is where it is, as far as the store knows.
+pub fn explain<L: Ledger>(ledger: &L, id: ItemId, now: Timestamp) -> Result<Explanation, Refusal> {
+    let item = known(ledger, id)?;
+    let tally = ledger.tally(id);
+    let status = match (item.state, tally) {
+        (State::Split, Some(tally)) => tally.status(),
+        _ => item.status(),
+    };
+    Ok(Explanation { item: id, status, reasons: reasons(ledger, &item, now) })
+}
+
+fn reasons<L: Ledger>(ledger: &L, item: &Item, now: Timestamp) -> Vec<Reason> {
+    let mut reasons: Vec<Reason> = match item.state {
+        State::Done(_) => vec![Reason::Ended],
+        State::Leased { lease } => {
+            ledger.lease(lease).map(|lease| in_hand(&lease)).into_iter().collect()
+        }
+        State::Split => {
+            let open = ledger.tally(item.id).map_or(0, |tally| tally.open());
+            let above = cancelled_above(ledger, item).map(Gate::UnderCancelled);
+            [Gate::Children { open }].into_iter().chain(above).map(Reason::Held).collect()
+        }
+        State::Held { .. } | State::Pending { .. } => {
+            gates(ledger, item, now).map(|gate| held(ledger, item, gate)).collect()
+        }
+    };
+    if reasons.is_empty() {
+        reasons.push(Reason::NextInLine);
+    }
+    reasons
+}
+
+/// The reason that a gate gives, with whatever a person wants to know beyond it.
+fn held<L: Ledger>(ledger: &L, item: &Item, gate: Gate) -> Reason {
+    match gate {
+        Gate::GroupFull { load, limit } => {
+            Reason::GroupFull { load, limit, held_by: ledger.group_holders(item) }
+        }
+        gate => Reason::Held(gate),
+    }
+}
+
+fn in_hand(lease: &Lease) -> Reason {
+    Reason::InHand { worker: lease.worker.to_string(), until: lease.expires }
+}
+
+impl Explanation {
+    /// The same, knowing whether a present worker offers to do the item.
+    #[must_use]
+    pub fn with_workers(mut self, offered: bool) -> Explanation {
+        let waits = !self.reasons.iter().any(|reason| {
+            matches!(reason, Reason::Ended | Reason::InHand { .. })
+                || matches!(reason, Reason::Held(Gate::Children { .. }))
+        });
+        if waits && !offered {
+            self.reasons.retain(|reason| *reason != Reason::NextInLine);
+            let limits = |reason: &Reason| {
+                matches!(reason, Reason::Held(Gate::TooMuchAhead { .. } | Gate::Quarantined))
+            };
+            let at = self.reasons.iter().position(limits).unwrap_or(self.reasons.len());
+            self.reasons.insert(at, Reason::NoWorker);
+        }
+        self
+    }
+}

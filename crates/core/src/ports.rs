@@ -1,0 +1,137 @@
+//! The ports: what the engine needs of a store, and what a store tells the engine.
+
+use std::sync::Arc;
+
+use crate::command::{Answer, Request};
+use crate::explain::Explanation;
+use crate::id::ItemId;
+use crate::item::{Body, Item, Status};
+use crate::tally::Tally;
+use crate::time::Timestamp;
+use crate::trail::Trail;
+use crate::transitions::Event;
+
+/// Whose clock decides.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Now {
+    Given(Timestamp),
+    /// The database's, read after locks are held.
+    Database,
+}
+
+/// A durable queue. All writing goes through `submit`.
+pub trait Store: Send + Sync + 'static {
+    /// One atomic, durable step: load what each request needs, ask the rules, write their changes,
+    /// commit, answer in order. When it returns, what it answers is on disk.
+    fn submit(
+        &self,
+        batch: Vec<Request>,
+        now: Now,
+    ) -> impl Future<Output = Result<Vec<Answer<Work>>, StoreError>> + Send;
+
+    // Reads wait until what they saw is durable, as answers do.
+
+    /// Everything about one item.
+    fn inspect(
+        &self,
+        id: ItemId,
+    ) -> impl Future<Output = Result<Option<Inspected>, StoreError>> + Send;
+    /// Why an item is where it is.
+    fn explain(
+        &self,
+        id: ItemId,
+        now: Timestamp,
+    ) -> impl Future<Output = Result<Option<Explanation>, StoreError>> + Send;
+    /// Children of an item's current generation.
+    fn children(
+        &self,
+        id: ItemId,
+        from: u32,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<ItemId>, StoreError>> + Send;
+    /// Items that exist, by id, after a given one.
+    fn items(
+        &self,
+        after: Option<ItemId>,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<Item>, StoreError>> + Send;
+    /// Items by status and place.
+    fn counts(&self) -> Vec<Count>;
+    /// When something becomes due by itself: an item becomes visible or a lease expires.
+    fn next_due(&self) -> Option<Timestamp>;
+    /// Moves what is due at `now` into line, without writing anything.
+    fn advance(&self, now: Timestamp);
+    /// Who is told when work is ready and what happened.
+    fn listen(&self, listener: Arc<dyn Listener>);
+}
+
+/// Who is told what became durable.
+pub trait Listener: Send + Sync {
+    /// Work is ready to be claimed.
+    fn ready(&self, ready: &[Ready]);
+    /// Items changed.
+    fn happened(&self, happened: &[Happened]);
+}
+
+/// So many items of one lane and tenant can be claimed now.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Ready {
+    pub queue: Arc<str>,
+    pub stage: Arc<str>,
+    pub kind: Arc<str>,
+    pub tenant: Arc<str>,
+    pub count: usize,
+}
+
+/// One durable change of one item's status.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Happened {
+    pub id: ItemId,
+    pub at: Timestamp,
+    pub queue: Arc<str>,
+    pub tenant: Arc<str>,
+    pub stage: u8,
+    pub status: Status,
+    /// None if the item began to exist.
+    pub event: Option<Event>,
+}
+
+/// What a worker gets: an item, what the producer said, and what earlier stages put out.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Work {
+    pub item: Item,
+    pub body: Body,
+    pub stage: Arc<str>,
+    /// The output of the stage before.
+    pub input: Option<Vec<u8>>,
+}
+
+/// Everything about one item.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Inspected {
+    pub item: Item,
+    pub body: Body,
+    pub trail: Trail,
+    pub tally: Option<Tally>,
+    pub successor: Option<ItemId>,
+}
+
+/// How many items have one status in one place.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Count {
+    pub queue: Arc<str>,
+    pub tenant: Arc<str>,
+    pub status: Status,
+    pub items: u64,
+}
+
+/// A submit that gave no answers. It says whether anything was written.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum StoreError {
+    #[error("nothing was written: {0}")]
+    NotApplied(String),
+    #[error("it is not known whether this was written; repeat it with the same request id: {0}")]
+    OutcomeUnknown(String),
+    #[error("the store stopped after a failed write and must be opened again: {0}")]
+    Poisoned(String),
+}

@@ -1,0 +1,324 @@
+//! Submit: decide under the lock, wait for the disk without it, then answer.
+//!
+//! While one group syncs the next one fills, so groups adapt to the load by themselves. Every
+//! answer, refusals included, waits for the group that it was decided in; only an empty claim does
+//! not.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use windrow_core::command::{Answer, Command, Grant, Request};
+use windrow_core::decide;
+use windrow_core::item::{Item, Marks, State};
+use windrow_core::limits::RETRY_AFTER_MS;
+use windrow_core::planted::{Bug, is_planted};
+use windrow_core::ports::{Happened, Ready, StoreError, Work};
+use windrow_core::refusal::{Full, Refusal};
+use windrow_core::transitions::Event;
+use windrow_core::{Change, Ledger, Timestamp};
+
+use super::codec::body::get_body;
+use super::codec::record::tag;
+use super::codec::{Malformed, Pack, Reader};
+use super::log::{Loc, Segments};
+use super::outbox::Target;
+use super::schedule::names::Names;
+use super::tables::Tables;
+use super::{Embedded, Shared};
+
+/// Callers wait once this many bytes are not durable yet.
+const PENDING_BYTES_MAX: usize = 16 << 20;
+/// What a command may write beyond what it brings.
+const RESERVE_BYTES: usize = 64 << 10;
+/// The clock is written when it has moved by this much.
+const CLOCK_MS: u64 = 1_000;
+
+/// What was decided, before it is durable.
+struct Decided {
+    answers: Vec<Answer>,
+    /// What each claim handed out and where it lies.
+    claimed: Vec<Vec<Placed>>,
+    group: u64,
+}
+
+/// An item that was handed out, and where to read it.
+struct Placed {
+    item: Item,
+    body: Option<Loc>,
+    trail: Option<Loc>,
+    stage: Arc<str>,
+}
+
+/// Notices that wait for their group.
+#[derive(Debug)]
+pub(crate) struct Told {
+    group: u64,
+    ready: Vec<Ready>,
+    happened: Vec<Happened>,
+}
+
+impl Embedded {
+    pub(crate) async fn submit_batch(
+        &self,
+        batch: Vec<Request>,
+        now: Timestamp,
+    ) -> Result<Vec<Answer<Work>>, StoreError> {
+        self.room().await?;
+        let decided = self.shared.decide(batch, now)?;
+        if self.must_wait(&decided.answers) {
+            let unknown = |why: String| StoreError::OutcomeUnknown(why);
+            self.shared.durable.until(decided.group).await.map_err(unknown)?;
+        }
+        Ok(self.complete(decided))
+    }
+
+    /// Waits while too much is under way.
+    async fn room(&self) -> Result<(), StoreError> {
+        loop {
+            let (pending, next) = {
+                let tables = self.shared.tables.lock();
+                (tables.writer().pending_bytes(), tables.writer().durable() + 1)
+            };
+            if pending < PENDING_BYTES_MAX {
+                return Ok(());
+            }
+            self.shared.durable.until(next).await.map_err(StoreError::Poisoned)?;
+        }
+    }
+
+    fn must_wait(&self, answers: &[Answer]) -> bool {
+        if is_planted(Bug::AckBeforeSync) {
+            return false;
+        }
+        if is_planted(Bug::AnswerBeforeGroup) && answers.iter().all(is_refusal) {
+            return false;
+        }
+        !answers.iter().all(|answer| matches!(answer, Answer::Claimed(None)))
+    }
+
+    /// Turns what was claimed into work, by reading bodies. Happens without the lock.
+    fn complete(&self, decided: Decided) -> Vec<Answer<Work>> {
+        let mut claimed = decided.claimed.into_iter();
+        let complete = |answer: Answer| {
+            let done: Result<Answer<Work>, std::convert::Infallible> = answer.map(|grant| {
+                let placed = claimed.next().unwrap_or_default();
+                let items = self.read_all(placed);
+                Ok(Grant { lease: grant.lease, expires_at: grant.expires_at, items })
+            });
+            match done {
+                Ok(answer) => answer,
+                Err(never) => match never {},
+            }
+        };
+        decided.answers.into_iter().map(complete).collect()
+    }
+
+    fn read_all(&self, placed: Vec<Placed>) -> Vec<Work> {
+        let names = self.shared.names.read();
+        let mut scratch = Vec::new();
+        let mut items = Vec::with_capacity(placed.len());
+        let mut unreadable = Vec::new();
+        for placed in placed {
+            match read_work(&self.shared.segments, &names, &placed, &mut scratch) {
+                Ok(work) => items.push(work),
+                Err(what) => unreadable.push((placed.item, what)),
+            }
+        }
+        drop(names);
+        for (item, what) in unreadable {
+            self.shared.quarantine(&item, &what);
+        }
+        items
+    }
+}
+
+fn is_refusal(answer: &Answer) -> bool {
+    match answer {
+        Answer::Refused(_) => true,
+        Answer::Settled(each) => each.iter().all(Result::is_err),
+        Answer::Enqueued(each) => each.iter().all(|one| {
+            !matches!(one, Ok(enqueued)
+                if enqueued.outcome == windrow_core::command::EnqueueOutcome::Created)
+        }),
+        _ => false,
+    }
+}
+
+fn read_work(
+    segments: &Segments,
+    names: &Names,
+    placed: &Placed,
+    scratch: &mut Vec<u8>,
+) -> Result<Work, String> {
+    let malformed = |_: Malformed| Malformed.to_string();
+    let at = placed.body.ok_or("it has no place")?;
+    let record = segments.read(at, scratch).map_err(|error| error.to_string())?;
+    let (_, body) = get_body(record.bytes, names).map_err(malformed)?;
+    let mut input = None;
+    if placed.item.stage > 0
+        && let Some(at) = placed.trail
+    {
+        let record = segments.read(at, scratch).map_err(|error| error.to_string())?;
+        let from = &mut Reader::new(record.bytes);
+        from.serial().map_err(malformed)?;
+        let trail: windrow_core::trail::Trail = from.get().map_err(malformed)?;
+        input = trail.input_of(placed.item.stage).map(<[u8]>::to_vec);
+    }
+    Ok(Work { item: placed.item, body, stage: placed.stage.clone(), input })
+}
+
+impl Shared {
+    /// Decides a batch and leaves its records in the open group.
+    fn decide(&self, batch: Vec<Request>, now: Timestamp) -> Result<Decided, StoreError> {
+        let mut tables = self.tables.lock();
+        if let Some(why) = self.durable.poisoned() {
+            return Err(StoreError::Poisoned(why));
+        }
+        let run = AssertUnwindSafe(|| tables.run(batch, now));
+        let Ok(decided) = catch_unwind(run) else {
+            let why = "a change could not be applied; memory and log may differ";
+            self.poison(why);
+            return Err(StoreError::Poisoned(why.into()));
+        };
+        drop(tables);
+        self.filled.notify_one();
+        Ok(decided)
+    }
+
+    /// An item whose record is damaged goes out of reach, loudly.
+    fn quarantine(&self, item: &Item, what: &str) {
+        let mut tables = self.tables.lock();
+        let (id, now) = (item.id, tables.now);
+        tables.unhealthy = Some(format!("item {id} is unreadable: {what}"));
+        if let Some(no) = tables.find_live(id) {
+            let item = tables.item_in(no);
+            if item.lease().is_some() {
+                let state = State::Pending { not_before: now };
+                let marks = item.marks.with(Marks::QUARANTINED);
+                let item = Item { state, marks, ..item };
+                tables.apply(Change::Item { item, event: Event::Release }, now);
+                tables.flush_or_stop();
+            }
+        }
+        drop(tables);
+        self.filled.notify_one();
+    }
+
+    /// Writes and syncs one group; false if none waits. The one place where data becomes durable.
+    pub(crate) fn sync_step(&self) -> bool {
+        let Some(sealed) = self.tables.lock().writer_mut().take() else { return false };
+        if let Err(error) = sealed.write_and_sync()
+            && !is_planted(Bug::SyncFailureIgnored)
+        {
+            self.poison(&error.to_string());
+            return false;
+        }
+        let group = sealed.sequence();
+        let told = {
+            let mut tables = self.tables.lock();
+            tables.writer_mut().done(sealed);
+            tables.told_by(group)
+        };
+        self.durable.reach(group);
+        self.tell(told);
+        true
+    }
+
+    /// Tells the listener what became durable.
+    pub(crate) fn tell(&self, told: Vec<Told>) {
+        let Some(listener) = self.listener.read().clone() else { return };
+        for told in told {
+            if !told.happened.is_empty() {
+                listener.happened(&told.happened);
+            }
+            if !told.ready.is_empty() {
+                listener.ready(&told.ready);
+            }
+        }
+    }
+}
+
+impl Tables {
+    fn run(&mut self, batch: Vec<Request>, now: Timestamp) -> Decided {
+        let now = now.max(self.now);
+        self.now = now;
+        if now.since(self.clock_written) >= CLOCK_MS {
+            self.clock_written = now;
+            self.out.push(tag::CLOCK, Target::Nobody, |out| now.put(out));
+        }
+        let mut answers = Vec::with_capacity(batch.len());
+        let mut claimed = Vec::new();
+        for request in batch {
+            if let Err(full) = self.reserve(&request.command) {
+                answers.push(Answer::Refused(full));
+                continue;
+            }
+            let answer = decide(self, request, now);
+            self.flush_or_stop();
+            if let Answer::Claimed(Some(grant)) = &answer {
+                claimed.push(self.place(grant));
+            }
+            answers.push(answer);
+        }
+        let group = self.observed();
+        self.tell_later(group);
+        Decided { answers, claimed, group }
+    }
+
+    /// Makes sure that what a command writes will find room, before anything is decided.
+    fn reserve(&mut self, command: &Command) -> Result<(), Refusal> {
+        let most = self.command_bytes_max;
+        let bytes = (windrow_core::rules::weight(command) + RESERVE_BYTES.min(most / 8)).min(most);
+        self.writer_mut()
+            .begin(bytes)
+            .map_err(|_| Refusal::StoreFull { what: Full::Disk, retry_after_ms: RETRY_AFTER_MS })
+    }
+
+    /// The newest group that holds something which is visible now.
+    pub(crate) fn observed(&self) -> u64 {
+        let open = self.writer().open_bytes() > 0;
+        self.writer().group_no() - u64::from(!open)
+    }
+
+    /// Where to read what a claim handed out. A repeated claim may name items that are gone.
+    fn place(&self, grant: &Grant<Item>) -> Vec<Placed> {
+        let placed = grant.items.iter().filter_map(|item| {
+            let slot = self.slab.get(self.find_live(item.id)?);
+            let known = self.names.route(item.route.0);
+            let stage = &known.route.stage(item.stage).name;
+            Some(Placed { item: *item, body: slot.body, trail: slot.trail, stage: stage.clone() })
+        });
+        placed.collect()
+    }
+
+    /// Keeps what listeners are to be told until its group is durable.
+    pub(crate) fn tell_later(&mut self, group: u64) {
+        if !self.notices.wanted {
+            return;
+        }
+        let ready = self.notices.ready.drain();
+        let ready: Vec<Ready> = ready
+            .map(|((lane, tenant), count)| {
+                let lane = self.lanes.get(lane).name;
+                let text = |no: u32| Arc::clone(self.names.text(no));
+                Ready {
+                    queue: text(lane.queue),
+                    stage: text(lane.stage),
+                    kind: text(lane.kind),
+                    tenant: text(tenant),
+                    count,
+                }
+            })
+            .collect();
+        let happened = std::mem::take(&mut self.notices.happened);
+        if !ready.is_empty() || !happened.is_empty() {
+            self.told.push_back(Told { group, ready, happened });
+        }
+    }
+
+    /// What listeners are to be told now that everything up to `group` is durable.
+    pub(crate) fn told_by(&mut self, group: u64) -> Vec<Told> {
+        let due = self.told.iter().take_while(|told| told.group <= group).count();
+        self.told.drain(..due).collect()
+    }
+}

@@ -1,0 +1,283 @@
+//! The pool of files that wait to become segments, shared by the writer and the background.
+//!
+//! Decides which file becomes the next segment, and how much room is left. Writes headers and names: a
+//! file gets its segment name only when its header is durable, and is used only when its name is. One
+//! lock guards it; it is held while a file is made a segment, so that writer and background never make
+//! two of the same number, and never while zeros are written in the background.
+//!
+//! The writer normally finds the next segment prepared. When it outruns the background it makes a
+//! small segment itself, written with zeros like every other: at no time does a group go to a place
+//! whose blocks are not taken, so a full disk is met here, where it refuses one command, and not in
+//! the write of a group, where it would stop the store. (On file systems that copy on write, a full
+//! disk may still be met there.)
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use parking_lot::{Mutex, MutexGuard};
+
+use super::Options;
+use super::error::{LogError, Op};
+use super::header::{HEADER_BYTES, SegmentHeader};
+use super::segment::{Segment, Segments, number_in, numbered, segment_name};
+use super::spares::Space;
+use crate::embedded::disk::{Disk, DiskFile};
+
+/// What one write of zeros covers.
+pub(super) const SLICE_BYTES: u32 = 1 << 20;
+
+/// The size of a segment that the writer has to make itself: small, because callers wait for it.
+const INLINE_BYTES: u32 = 4 << 20;
+
+const SPARE: &str = "spare-";
+const FILLING: &str = "filling-";
+
+/// A file that is, or will be, ready to become a segment. Its content does not matter.
+#[derive(Debug)]
+pub(super) struct Spare {
+    pub(super) name: String,
+    pub(super) file: Box<dyn DiskFile>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Durable in header and name, with the number after the current segment's.
+    next: Option<Arc<Segment>>,
+    /// Full-sized files whose blocks are taken.
+    ready: Vec<Spare>,
+    /// The disk refused a file, and the reserve has not been complete since.
+    blocked: bool,
+    last_name: u32,
+}
+
+#[derive(Debug)]
+pub(super) struct Pool {
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) options: Options,
+    pub(super) segments: Arc<Segments>,
+    state: Mutex<State>,
+    /// Derived from the state, to be read without the lock.
+    space: AtomicU8,
+}
+
+impl Pool {
+    pub(super) fn new(disk: Arc<dyn Disk>, options: Options, segments: Arc<Segments>) -> Pool {
+        let space = AtomicU8::new(Space::Plenty as u8);
+        Pool { disk, options, segments, state: Mutex::default(), space }
+    }
+
+    pub(super) fn space(&self) -> Space {
+        Space::from_u8(self.space.load(Ordering::Acquire))
+    }
+
+    /// Appends the next segment to the row. A segment that has to be made gets room for at least
+    /// `group_bytes`.
+    pub(super) fn advance(&self, group_bytes: usize) -> Result<Arc<Segment>, LogError> {
+        let mut state = self.state.lock();
+        let segment = match state.next.take() {
+            Some(next) => Ok(next),
+            None => self.build(&mut state, group_bytes),
+        };
+        if let Ok(segment) = &segment {
+            self.segments.push(segment.clone());
+        }
+        self.settle(state);
+        segment
+    }
+
+    /// Makes the next segment while the writer waits.
+    fn build(&self, state: &mut State, group_bytes: usize) -> Result<Arc<Segment>, LogError> {
+        // More spares than the reserve are free to take; the reserve itself is for a full disk.
+        let free = state.ready.len() > self.options.reserve_segments || state.blocked;
+        if free && let Some(spare) = state.ready.pop() {
+            return self.install(state, spare);
+        }
+        let cause = match self.build_small(state, group_bytes) {
+            Err(error) if error.is_full() || !error.is_failed_sync() => error,
+            made => return made,
+        };
+        state.blocked = true;
+        match state.ready.pop() {
+            Some(spare) => self.install(state, spare),
+            None => Err(LogError::NoSpace { cause: Box::new(cause) }),
+        }
+    }
+
+    fn build_small(&self, state: &mut State, group_bytes: usize) -> Result<Arc<Segment>, LogError> {
+        let wanted = HEADER_BYTES as usize + group_bytes;
+        let wanted = wanted.max(INLINE_BYTES as usize).next_multiple_of(HEADER_BYTES as usize);
+        let header = self.next_header(wanted.min(self.options.segment_bytes as usize) as u32);
+        let spare = self.create(state)?;
+        let made = write_zeros(&spare, 0, header.bytes).and_then(|()| self.dress(&spare, header));
+        match made {
+            Ok(()) => Ok(Arc::new(Segment::new(header, spare.file))),
+            Err(error) => {
+                self.discard(spare);
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes a spare the prepared next segment if there is none. Says whether it did something.
+    pub(super) fn prepare_next(&self) -> Result<bool, LogError> {
+        let mut state = self.state.lock();
+        if state.next.is_some() {
+            return Ok(false);
+        }
+        let Some(spare) = state.ready.pop() else {
+            return Ok(false);
+        };
+        let installed = self.install(&mut state, spare);
+        state.blocked |= installed.is_err();
+        let prepared = installed.map(|segment| state.next = Some(segment));
+        self.settle(state);
+        prepared.map(|()| true)
+    }
+
+    /// Turns a full-sized spare into the next segment. If that fails before a sync did, the spare goes
+    /// back.
+    fn install(&self, state: &mut State, spare: Spare) -> Result<Arc<Segment>, LogError> {
+        let header = self.next_header(self.options.segment_bytes);
+        match self.dress(&spare, header) {
+            Ok(()) => Ok(Arc::new(Segment::new(header, spare.file))),
+            Err(error) => {
+                if !error.is_failed_sync() {
+                    state.ready.push(spare);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn next_header(&self, bytes: u32) -> SegmentHeader {
+        let number = self.segments.numbers().end() + 1;
+        SegmentHeader { store: self.segments.store_id(), number, bytes }
+    }
+
+    /// Header durable, then name durable: a file with a segment's name always has its header.
+    fn dress(&self, spare: &Spare, header: SegmentHeader) -> Result<(), LogError> {
+        let written = spare.file.write_at(&header.encode(), 0);
+        written.map_err(LogError::io(&spare.name, Op::Write))?;
+        spare.file.sync().map_err(LogError::io(&spare.name, Op::Sync))?;
+        self.rename(&spare.name, &segment_name(header.number))
+    }
+
+    /// Renames durably.
+    pub(super) fn rename(&self, from: &str, to: &str) -> Result<(), LogError> {
+        self.disk.rename(from, to).map_err(LogError::io(from, Op::Rename))?;
+        self.sync_dir(to)
+    }
+
+    pub(super) fn remove(&self, name: &str) -> Result<(), LogError> {
+        self.disk.remove(name).map_err(LogError::io(name, Op::Remove))
+    }
+
+    pub(super) fn sync_dir(&self, name: &str) -> Result<(), LogError> {
+        self.disk.sync_dir().map_err(LogError::io(name, Op::SyncDir))
+    }
+
+    /// Gives up on a file. Removing it is a courtesy: what remains is swept when the log is opened.
+    pub(super) fn discard(&self, spare: Spare) {
+        let _ = self.disk.remove(&spare.name);
+    }
+
+    /// Whether the background should write another spare.
+    pub(super) fn wants_spare(&self) -> bool {
+        let state = self.state.lock();
+        let idle = state.next.is_none() && state.ready.is_empty();
+        state.ready.len() < self.options.reserve_segments || idle
+    }
+
+    /// Whether a dropped segment of that size is better kept than removed.
+    pub(super) fn wants_recycled(&self, bytes: u32) -> bool {
+        bytes == self.options.segment_bytes
+            && self.state.lock().ready.len() < self.options.spares_max
+    }
+
+    /// An empty file of a name that no restart keeps.
+    pub(super) fn start_filling(&self) -> Result<Spare, LogError> {
+        self.create(&mut self.state.lock())
+    }
+
+    fn create(&self, state: &mut State) -> Result<Spare, LogError> {
+        let name = next_name(state, FILLING);
+        let file = self.disk.create(&name).map_err(LogError::io(&name, Op::Create))?;
+        Ok(Spare { name, file })
+    }
+
+    /// Names a file, whose blocks are taken, as a spare, and adds it.
+    pub(super) fn add(&self, name: &str, file: Box<dyn DiskFile>) -> Result<(), LogError> {
+        let spare_name = next_name(&mut self.state.lock(), SPARE);
+        if let Err(error) = self.rename(name, &spare_name) {
+            self.discard(Spare { name: name.to_owned(), file });
+            return Err(error);
+        }
+        let mut state = self.state.lock();
+        state.ready.push(Spare { name: spare_name, file });
+        self.settle(state);
+        Ok(())
+    }
+
+    /// Remembers that the disk refused a file.
+    pub(super) fn block(&self) {
+        let mut state = self.state.lock();
+        state.blocked = true;
+        self.settle(state);
+    }
+
+    /// Takes over what an earlier life left: the segment after the tail, and spare files. Removes files
+    /// of another size and half-written ones; the caller syncs the directory.
+    pub(super) fn adopt(&self, next: Option<Arc<Segment>>) -> Result<(), LogError> {
+        let mut state = self.state.lock();
+        state.next = next;
+        for name in self.disk.list().map_err(LogError::io("the data directory", Op::List))? {
+            let spare = number_in(SPARE, &name);
+            let Some(number) = spare.or(number_in(FILLING, &name)) else {
+                continue;
+            };
+            state.last_name = state.last_name.max(number);
+            let file = self.disk.open(&name).map_err(LogError::io(&name, Op::Open))?;
+            let bytes = file.len().map_err(LogError::io(&name, Op::Read))?;
+            let fits = bytes == u64::from(self.options.segment_bytes);
+            if spare.is_some() && fits && state.ready.len() < self.options.spares_max {
+                state.ready.push(Spare { name, file });
+            } else {
+                self.remove(&name)?;
+            }
+        }
+        self.settle(state);
+        Ok(())
+    }
+
+    /// Ends a change of the state: derives the space from it. Once blocked, the pool stays so until
+    /// next and reserve are complete, so that a disk at its limit does not flicker.
+    fn settle(&self, mut state: MutexGuard<'_, State>) {
+        if state.next.is_some() && state.ready.len() >= self.options.reserve_segments {
+            state.blocked = false;
+        }
+        let space = match (state.blocked, &state.next, state.ready.len()) {
+            (false, ..) => Space::Plenty,
+            (true, None, 0) => Space::None,
+            (true, ..) => Space::Reserve,
+        };
+        self.space.store(space as u8, Ordering::Release);
+    }
+}
+
+fn next_name(state: &mut State, prefix: &str) -> String {
+    state.last_name += 1;
+    numbered(prefix, state.last_name)
+}
+
+/// Writes zeros from `start` to `end` in slices.
+pub(super) fn write_zeros(spare: &Spare, start: u32, end: u32) -> Result<(), LogError> {
+    let zeros = vec![0; SLICE_BYTES.min(end - start) as usize];
+    let mut at = start;
+    while at < end {
+        let slice = &zeros[..zeros.len().min((end - at) as usize)];
+        let written = spare.file.write_at(slice, u64::from(at));
+        written.map_err(LogError::io(&spare.name, Op::Write))?;
+        at += slice.len() as u32;
+    }
+    Ok(())
+}

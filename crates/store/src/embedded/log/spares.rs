@@ -1,0 +1,156 @@
+//! Spares: files made ready in the background, so that the log never waits for one.
+//!
+//! One background loop calls [`Spares::step`]. Each step does one small thing: promotes a spare to the
+//! prepared next segment, or writes one slice of zeros of a new spare. Zeros, because a sync that finds
+//! its blocks already written has no inode to update; slices with a sync every few, because a sync of
+//! the log queues behind whatever the disk still has to flush. A dropped segment becomes a spare as it
+//! is: its blocks are written, and its old groups can never be read under a new number.
+//!
+//! The spares are also the reserve for a full disk. [`Space`] says how much of it is left; who may use
+//! it is decided by the owner of the log. When the disk refuses a file the step says so and the next
+//! step tries again, so room that appears is found without a restart.
+
+use std::sync::Arc;
+
+use super::error::{LogError, Op};
+use super::pool::{Pool, SLICE_BYTES, Spare, write_zeros};
+
+/// How many bytes of zeros may wait for a sync.
+const SYNC_BYTES: u32 = 4 * SLICE_BYTES;
+
+/// How much room the log has for further segments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Space {
+    /// Not even the reserve: what does not fit the current segment is refused.
+    None = 0,
+    /// The disk refused a file; only prepared ones are left.
+    Reserve = 1,
+    /// Next segment and reserve are ready, or nothing kept them from being made so far.
+    Plenty = 2,
+}
+
+impl Space {
+    pub(super) fn from_u8(space: u8) -> Space {
+        match space {
+            0 => Space::None,
+            1 => Space::Reserve,
+            _ => Space::Plenty,
+        }
+    }
+}
+
+/// What a step found to do.
+#[derive(Debug)]
+pub enum Work {
+    /// Everything is ready; nothing to do until a segment is used or dropped.
+    Idle,
+    /// Something was done, and there may be more.
+    More,
+    /// The disk refused a file for this reason. Try again in a while.
+    Blocked(LogError),
+}
+
+/// What became of a dropped segment's file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dropped {
+    /// It is a spare now.
+    Recycled,
+    /// It is gone: enough spares, another size, or somebody still reads it.
+    Removed,
+}
+
+/// The background's side of the log.
+#[derive(Debug)]
+pub struct Spares {
+    pool: Arc<Pool>,
+    filling: Option<Filling>,
+}
+
+#[derive(Debug)]
+struct Filling {
+    spare: Spare,
+    written: u32,
+    unsynced: u32,
+}
+
+impl Spares {
+    pub(super) fn new(pool: Arc<Pool>) -> Spares {
+        Spares { pool, filling: None }
+    }
+
+    /// Does one small piece of preparation. An error is a failed sync of the directory or of a segment
+    /// header, and should stop the store as any failed sync does.
+    pub fn step(&mut self) -> Result<Work, LogError> {
+        let worked = match self.pool.prepare_next() {
+            Ok(false) if self.pool.wants_spare() => self.fill().map(|()| true),
+            prepared => prepared,
+        };
+        match worked {
+            Ok(true) => Ok(Work::More),
+            Ok(false) => Ok(Work::Idle),
+            Err(error) if error.is_failed_sync() && !error.is_full() => Err(error),
+            Err(error) => {
+                self.pool.block();
+                Ok(Work::Blocked(error))
+            }
+        }
+    }
+
+    /// How much room is left.
+    pub fn space(&self) -> Space {
+        self.pool.space()
+    }
+
+    /// Takes the oldest segment out of the log for good, durably. The caller has made sure that nothing
+    /// in it is needed, neither by a location nor by a recovery.
+    ///
+    /// # Panics
+    /// When it is the segment being written, or not the oldest one.
+    pub fn drop_segment(&mut self, number: u32) -> Result<Dropped, LogError> {
+        let segment = self.pool.segments.pop(number);
+        let name = segment.name.clone();
+        match Arc::try_unwrap(segment) {
+            Ok(segment) if self.pool.wants_recycled(segment.bytes) => {
+                self.pool.add(&name, segment.file)?;
+                Ok(Dropped::Recycled)
+            }
+            _ => {
+                self.pool.remove(&name)?;
+                self.pool.sync_dir(&name)?;
+                Ok(Dropped::Removed)
+            }
+        }
+    }
+
+    /// Writes the next slice of a spare.
+    fn fill(&mut self) -> Result<(), LogError> {
+        let bytes = self.pool.options.segment_bytes;
+        let mut filling = match self.filling.take() {
+            Some(filling) => filling,
+            None => Filling { spare: self.pool.start_filling()?, written: 0, unsynced: 0 },
+        };
+        let end = bytes.min(filling.written + SLICE_BYTES);
+        if let Err(error) = write_zeros(&filling.spare, filling.written, end) {
+            // Kept: on a full disk, starting over would write the same zeros again and again.
+            self.filling = Some(filling);
+            return Err(error);
+        }
+        filling.unsynced += end - filling.written;
+        filling.written = end;
+        if filling.unsynced >= SYNC_BYTES || end == bytes {
+            if let Err(source) = filling.spare.file.sync() {
+                // What of it arrived is unknown. Nothing relies on it yet, so it just goes.
+                let file = filling.spare.name.clone();
+                self.pool.discard(filling.spare);
+                return Err(LogError::Io { file, op: Op::Write, source });
+            }
+            filling.unsynced = 0;
+        }
+        if end == bytes {
+            return self.pool.add(&filling.spare.name, filling.spare.file);
+        }
+        self.filling = Some(filling);
+        Ok(())
+    }
+}

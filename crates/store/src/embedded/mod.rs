@@ -1,0 +1,123 @@
+//! The embedded store: a segmented log on disk and a compact schedule in memory.
+//!
+//! Follow a submit: `commit.rs` takes the lock and asks the rules; `ledger.rs` shows them the
+//! [`tables`]; `apply.rs` takes their changes and leaves records in the [`outbox`]; the records go
+//! to the open group of the [`log`]; the syncer writes the group, and whoever waits in [`durable`]
+//! gets its answer. `open.rs` builds the tables again from the last snapshot and the log's tail;
+//! `space.rs` moves what still lives out of the oldest segment and drops the file.
+
+mod apply;
+mod codec;
+mod commit;
+pub mod disk;
+mod durable;
+mod ledger;
+pub mod log;
+mod open;
+mod outbox;
+mod owners;
+mod queries;
+mod schedule;
+mod snapshot;
+mod space;
+mod tables;
+mod threads;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::{Condvar, Mutex, RwLock};
+use windrow_core::ports::Listener;
+
+use disk::Disk;
+use durable::Durable;
+use log::Segments;
+use schedule::names::Names;
+use space::Keeper;
+use tables::Tables;
+
+pub use open::OpenError;
+pub use threads::Running;
+
+/// How an embedded store is set up.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Size of a segment of the log.
+    pub segment_bytes: u32,
+    /// Written spare segments that are kept for a full disk.
+    pub reserve_segments: usize,
+    /// A snapshot is taken when the log has grown by this much, or by twice the last snapshot.
+    pub snapshot_bytes: u64,
+    /// Space is reclaimed when the log takes this much more than twice what lives.
+    pub slack_bytes: u64,
+    /// Enqueues are refused when live and ended items take more memory than this.
+    pub memory_max: u64,
+    /// Where lease ids and the store's identity come from; random if none.
+    pub seed: Option<u64>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            segment_bytes: 64 << 20,
+            reserve_segments: 2,
+            snapshot_bytes: 512 << 20,
+            slack_bytes: 256 << 20,
+            memory_max: 6 << 30,
+            seed: None,
+        }
+    }
+}
+
+/// A queue in one directory, for one process.
+///
+/// Cloning gives another handle to the same store. Nothing becomes durable unless somebody calls
+/// [`Embedded::sync_step`]: [`Embedded::run`] starts threads that do.
+#[derive(Clone)]
+pub struct Embedded {
+    shared: Arc<Shared>,
+}
+
+pub(crate) struct Shared {
+    pub(crate) tables: Mutex<Tables>,
+    /// Signals the syncer that a group waits.
+    pub(crate) filled: Condvar,
+    pub(crate) durable: Durable,
+    pub(crate) names: Arc<RwLock<Names>>,
+    pub(crate) segments: Arc<Segments>,
+    pub(crate) listener: RwLock<Option<Arc<dyn Listener>>>,
+    pub(crate) keeper: Mutex<Keeper>,
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) options: Options,
+    pub(crate) stopping: AtomicBool,
+}
+
+impl Shared {
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Stops the store for good: nothing is acknowledged from here on.
+    pub(crate) fn poison(&self, why: &str) {
+        self.durable.poison(why);
+        self.filled.notify_all();
+    }
+}
+
+impl Embedded {
+    /// Why the store stopped, if it did. It must be opened again.
+    pub fn poisoned(&self) -> Option<String> {
+        self.shared.durable.poisoned()
+    }
+
+    /// What went wrong since it was opened without stopping the store, if anything did.
+    pub fn unhealthy(&self) -> Option<String> {
+        self.shared.tables.lock().unhealthy.clone()
+    }
+}
+
+impl std::fmt::Debug for Embedded {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.shared.tables.lock().fmt(f)
+    }
+}

@@ -1,0 +1,129 @@
+//! The store as the engine sees it, and the questions that it answers without writing.
+
+use std::sync::Arc;
+
+use windrow_core::command::{Answer, Request};
+use windrow_core::explain::{Explanation, explain};
+use windrow_core::ledger::Ledger;
+use windrow_core::ports::{Count, Inspected, Listener, Now, Store, StoreError, Work};
+use windrow_core::refusal::Refusal;
+use windrow_core::{Item, ItemId, Timestamp};
+
+use super::Embedded;
+use super::tables::Tables;
+
+impl Embedded {
+    /// Looks at the tables, and waits until what was seen is durable.
+    async fn look<T>(
+        &self,
+        look: impl FnOnce(&Tables) -> Result<T, Refusal>,
+    ) -> Result<T, StoreError> {
+        let (seen, group) = {
+            let tables = self.shared.tables.lock();
+            (look(&tables), tables.observed())
+        };
+        self.shared.durable.until(group).await.map_err(StoreError::Poisoned)?;
+        seen.map_err(|refusal| StoreError::NotApplied(refusal.to_string()))
+    }
+}
+
+impl Store for Embedded {
+    async fn submit(&self, batch: Vec<Request>, now: Now) -> Result<Vec<Answer<Work>>, StoreError> {
+        match now {
+            Now::Given(now) => self.submit_batch(batch, now).await,
+            Now::Database => {
+                Err(StoreError::NotApplied("an embedded store is given its time".into()))
+            }
+        }
+    }
+
+    async fn inspect(&self, id: ItemId) -> Result<Option<Inspected>, StoreError> {
+        self.look(|tables| {
+            let Some(item) = tables.item(id)? else { return Ok(None) };
+            Ok(Some(Inspected {
+                item,
+                body: tables.body(&item)?,
+                trail: tables.trail(&item)?,
+                tally: tables.tally(id).cloned(),
+                successor: tables.successor(id),
+            }))
+        })
+        .await
+    }
+
+    async fn explain(&self, id: ItemId, now: Timestamp) -> Result<Option<Explanation>, StoreError> {
+        self.look(|tables| match explain(tables, id, now) {
+            Ok(explanation) => Ok(Some(explanation)),
+            Err(Refusal::NotFound { .. }) => Ok(None),
+            Err(refusal) => Err(refusal),
+        })
+        .await
+    }
+
+    async fn children(
+        &self,
+        id: ItemId,
+        from: u32,
+        limit: usize,
+    ) -> Result<Vec<ItemId>, StoreError> {
+        self.look(|tables| {
+            let item = tables.item(id)?;
+            Ok(item.map_or(Vec::new(), |item| tables.children(id, item.generation, from, limit)))
+        })
+        .await
+    }
+
+    async fn items(&self, after: Option<ItemId>, limit: usize) -> Result<Vec<Item>, StoreError> {
+        self.look(|tables| {
+            let after = after.map_or(0, |id| id.serial());
+            let live = tables.slab.iter().map(|(_, slot)| slot.serial);
+            let ended = tables.history.iter().map(|entry| entry.serial);
+            let mut serials: Vec<u64> = live.chain(ended).filter(|s| *s > after).collect();
+            serials.sort_unstable();
+            serials.truncate(limit);
+            let items = serials.into_iter().map(|serial| tables.item(tables.id(serial)));
+            items.filter_map(Result::transpose).collect()
+        })
+        .await
+    }
+
+    fn counts(&self) -> Vec<Count> {
+        let tables = self.shared.tables.lock();
+        let text = |no: u32| Arc::clone(tables.names.text(no));
+        let counts = tables.owners.counts();
+        let mut counts: Vec<Count> = counts
+            .map(|(queue, tenant, status, items)| Count {
+                queue: text(queue),
+                tenant: text(tenant),
+                status,
+                items,
+            })
+            .collect();
+        counts.sort();
+        counts
+    }
+
+    fn next_due(&self) -> Option<Timestamp> {
+        let tables = self.shared.tables.lock();
+        let delayed = tables.delayed.peek().map(|entry| Timestamp(entry.0.0));
+        let gate = tables.gates.values().filter(|until| **until > tables.now).min().copied();
+        [delayed, tables.leases.next(), gate].into_iter().flatten().min()
+    }
+
+    fn advance(&self, now: Timestamp) {
+        let told = {
+            let mut tables = self.shared.tables.lock();
+            tables.advance(now);
+            let group = tables.observed();
+            tables.tell_later(group);
+            let durable = tables.writer().durable();
+            tables.told_by(durable)
+        };
+        self.shared.tell(told);
+    }
+
+    fn listen(&self, listener: Arc<dyn Listener>) {
+        *self.shared.listener.write() = Some(listener);
+        self.shared.tables.lock().notices.wanted = true;
+    }
+}

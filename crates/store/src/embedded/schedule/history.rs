@@ -1,0 +1,262 @@
+//! History: ended items, on disk, with a small index in memory.
+//!
+//! Twenty-two bytes per item, in chunks that are filled in the order in which items end and then
+//! sorted by serial. A lookup asks each chunk whose range covers the serial; chunks cover short
+//! spans of time, so that is few. Removing marks an entry dead, and a chunk that is mostly dead is
+//! packed.
+
+use windrow_core::Timestamp;
+use windrow_core::item::End;
+
+use crate::embedded::log::Loc;
+
+/// Entries per chunk.
+const CHUNK: usize = 4096;
+/// Seconds that one chunk may span, because entries keep their time in sixteen bits.
+const SPAN_S: u64 = u16::MAX as u64;
+
+/// Where an ended item's record is, and what retention needs to know of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Entry {
+    pub(crate) serial: u64,
+    pub(crate) at: Loc,
+    /// The number of its queue and tenant together.
+    pub(crate) owner: u32,
+    pub(crate) end: End,
+    pub(crate) root: bool,
+    /// When it ended, in whole seconds, rounded up.
+    pub(crate) ended_s: u64,
+}
+
+/// The index of ended items.
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    chunks: Vec<Chunk>,
+    len: usize,
+    made: u64,
+}
+
+#[derive(Debug)]
+struct Chunk {
+    /// Counted from one; a snapshot remembers how far it came by it.
+    number: u64,
+    base_s: u64,
+    sealed: bool,
+    dead: usize,
+    low: u64,
+    high: u64,
+    serials: Vec<u64>,
+    places: Vec<u64>,
+    owners: Vec<u32>,
+    ended: Vec<u16>,
+}
+
+// A place packs a segment, an offset below 2^26 and six bits of facts into 64 bits.
+const DEAD: u64 = 1 << 31;
+const ROOT: u64 = 1 << 30;
+const END_SHIFT: u32 = 28;
+const OFFSET_MASK: u64 = (1 << END_SHIFT) - 1;
+
+fn pack(entry: &Entry) -> u64 {
+    let end = entry.end as u64;
+    let root = if entry.root { ROOT } else { 0 };
+    debug_assert!(u64::from(entry.at.offset()) <= OFFSET_MASK);
+    u64::from(entry.at.segment()) << 32 | root | end << END_SHIFT | u64::from(entry.at.offset())
+}
+
+impl Chunk {
+    fn new(number: u64, base_s: u64) -> Chunk {
+        Chunk {
+            number,
+            base_s,
+            sealed: false,
+            dead: 0,
+            low: u64::MAX,
+            high: 0,
+            serials: Vec::with_capacity(CHUNK),
+            places: Vec::with_capacity(CHUNK),
+            owners: Vec::with_capacity(CHUNK),
+            ended: Vec::with_capacity(CHUNK),
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.serials.len()
+    }
+
+    fn push(&mut self, entry: &Entry) {
+        self.low = self.low.min(entry.serial);
+        self.high = self.high.max(entry.serial);
+        self.serials.push(entry.serial);
+        self.places.push(pack(entry));
+        self.owners.push(entry.owner);
+        self.ended.push((entry.ended_s - self.base_s) as u16);
+    }
+
+    fn entry(&self, index: usize) -> Option<Entry> {
+        const ENDS: [End; 4] = [End::Completed, End::Failed, End::Cancelled, End::Skipped];
+        let place = self.places[index];
+        if place & DEAD != 0 {
+            return None;
+        }
+        Some(Entry {
+            serial: self.serials[index],
+            at: Loc::new((place >> 32) as u32, (place & OFFSET_MASK) as u32)?,
+            owner: self.owners[index],
+            end: ENDS[(place >> END_SHIFT & 3) as usize],
+            root: place & ROOT != 0,
+            ended_s: self.base_s + u64::from(self.ended[index]),
+        })
+    }
+
+    fn find(&self, serial: u64) -> Option<usize> {
+        if serial < self.low || serial > self.high {
+            return None;
+        }
+        let index = if self.sealed {
+            self.serials.binary_search(&serial).ok()?
+        } else {
+            self.serials.iter().rposition(|known| *known == serial)?
+        };
+        (self.places[index] & DEAD == 0).then_some(index)
+    }
+
+    /// Sorts the entries, drops the dead ones and gives back what is not needed.
+    fn pack(&mut self) {
+        let mut entries: Vec<Entry> = (0..self.len()).filter_map(|i| self.entry(i)).collect();
+        entries.sort_unstable_by_key(|entry| entry.serial);
+        let mut packed = Chunk::new(self.number, self.base_s);
+        entries.iter().for_each(|entry| packed.push(entry));
+        packed.serials.shrink_to_fit();
+        packed.places.shrink_to_fit();
+        packed.owners.shrink_to_fit();
+        packed.ended.shrink_to_fit();
+        packed.sealed = true;
+        *self = packed;
+    }
+}
+
+impl History {
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Adds an ended item that is not in here.
+    pub(crate) fn push(&mut self, entry: Entry) {
+        let fits = |chunk: &Chunk| {
+            let span = chunk.base_s..=chunk.base_s + SPAN_S;
+            chunk.len() < CHUNK && span.contains(&entry.ended_s)
+        };
+        if !self.chunks.last().is_some_and(|last| !last.sealed && fits(last)) {
+            if let Some(last) = self.chunks.last_mut().filter(|last| !last.sealed) {
+                last.pack();
+            }
+            self.made += 1;
+            self.chunks.push(Chunk::new(self.made, entry.ended_s));
+        }
+        if let Some(last) = self.chunks.last_mut() {
+            last.push(&entry);
+            self.len += 1;
+        }
+    }
+
+    pub(crate) fn find(&self, serial: u64) -> Option<Entry> {
+        self.chunks.iter().rev().find_map(|chunk| chunk.entry(chunk.find(serial)?))
+    }
+
+    /// Says where a moved record is now.
+    pub(crate) fn relocate(&mut self, serial: u64, at: Loc) {
+        for chunk in self.chunks.iter_mut().rev() {
+            if let Some(index) = chunk.find(serial) {
+                let facts = chunk.places[index] & (ROOT | 3 << END_SHIFT);
+                let place = u64::from(at.segment()) << 32 | u64::from(at.offset());
+                chunk.places[index] = place | facts;
+                return;
+            }
+        }
+    }
+
+    /// Takes an item out; it comes back to life or is gone for good.
+    pub(crate) fn remove(&mut self, serial: u64) -> Option<Entry> {
+        for at in (0..self.chunks.len()).rev() {
+            let chunk = &mut self.chunks[at];
+            let Some(index) = chunk.find(serial) else { continue };
+            let entry = chunk.entry(index);
+            chunk.places[index] |= DEAD;
+            chunk.dead += 1;
+            self.len -= 1;
+            if chunk.dead == chunk.len() && chunk.sealed {
+                self.chunks.remove(at);
+            } else if chunk.sealed && chunk.dead * 2 > chunk.len() {
+                chunk.pack();
+            }
+            return entry;
+        }
+        None
+    }
+
+    /// All entries, oldest chunk first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Entry> {
+        self.chunks.iter().flat_map(|chunk| (0..chunk.len()).filter_map(|i| chunk.entry(i)))
+    }
+
+    /// The entries of the first chunk after a given one, and its number.
+    pub(crate) fn chunk_after(&self, number: u64) -> Option<(u64, Vec<Entry>)> {
+        let chunk = self.chunks.iter().find(|chunk| chunk.number > number)?;
+        let entries = (0..chunk.len()).filter_map(|i| chunk.entry(i)).collect();
+        Some((chunk.number, entries))
+    }
+}
+
+/// A moment in whole seconds, rounded up, as retention reckons.
+pub(crate) fn seconds(at: Timestamp) -> u64 {
+    at.0.div_ceil(1_000)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn entry(serial: u64) -> Entry {
+        Entry {
+            serial,
+            at: Loc::new(3, serial as u32 * 8).unwrap(),
+            owner: 9,
+            end: End::Failed,
+            root: serial % 2 == 0,
+            ended_s: 1_000_000 + serial / 100,
+        }
+    }
+
+    #[test]
+    fn ended_items_are_found_moved_and_removed_in_any_order() {
+        let mut history = History::default();
+        for serial in (1..=20_000).rev() {
+            history.push(entry(serial));
+        }
+        assert_eq!(history.len(), 20_000);
+        assert_eq!(history.find(12_345), Some(entry(12_345)));
+        assert_eq!(history.find(20_001), None);
+        let there = Loc::new(77, 160).unwrap();
+        history.relocate(12_345, there);
+        assert_eq!(history.find(12_345), Some(Entry { at: there, ..entry(12_345) }));
+        for serial in (1..=20_000).filter(|serial| serial % 3 != 0) {
+            let at = if serial == 12_345 { there } else { entry(serial).at };
+            assert_eq!(history.remove(serial), Some(Entry { at, ..entry(serial) }));
+            assert_eq!(history.remove(serial), None);
+        }
+        assert_eq!(history.iter().count(), history.len());
+        assert_eq!(history.find(6), Some(entry(6)));
+        assert_eq!(history.find(7), None);
+    }
+
+    #[test]
+    fn an_item_that_ended_long_after_the_others_begins_a_chunk() {
+        let mut history = History::default();
+        history.push(entry(1));
+        history.push(Entry { ended_s: 9_000_000, ..entry(2) });
+        assert_eq!(history.chunks.len(), 2);
+        assert_eq!(history.find(1), Some(entry(1)));
+    }
+}

@@ -1,0 +1,380 @@
+//! Lanes: what waits for one (queue, stage, kind), and the order in which it is handed out.
+//!
+//! Priority; then, where the policy says so, retries; then tenants in turn; then creation. Every
+//! eighth item is the lane's oldest, whatever its priority. Group limits belong to a stage and
+//! count live leases, so they can never leak.
+
+use std::collections::BTreeSet;
+
+use hashbrown::{HashMap, HashSet};
+use windrow_core::item::Marks;
+use windrow_core::limits::OLDEST_EVERY;
+use windrow_core::planted::{Bug, is_planted};
+use windrow_core::settings::Policy;
+
+use super::line::Line;
+use super::row::{Next, Row};
+use super::slab::{NIL, Slab, Slot, SlotNo, Spot};
+
+/// Classes of a lane: eleven priorities, each for first attempts and, above them, retries.
+const CLASSES: usize = 22;
+
+/// All lanes, and the groups in them.
+#[derive(Debug, Default)]
+pub(crate) struct Lanes {
+    lanes: Vec<Lane>,
+    by_name: HashMap<LaneName, u32>,
+    groups: HashMap<GroupKey, Group>,
+    served: u64,
+}
+
+/// Queue, stage and kind, as numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct LaneName {
+    pub(crate) queue: u32,
+    pub(crate) stage: u32,
+    pub(crate) kind: u32,
+}
+
+/// What waits for one (queue, stage, kind).
+#[derive(Debug)]
+pub(crate) struct Lane {
+    pub(crate) name: LaneName,
+    pub(crate) policy: Policy,
+    /// Pending items, visible or not.
+    pub(crate) pending: u64,
+    rows: [Option<Box<Row>>; CLASSES],
+    /// One bit per class with something to hand out.
+    filled: u32,
+    /// The first item of each seat: (serial, class, tenant).
+    ages: BTreeSet<(u64, u8, u32)>,
+    handed: u32,
+    served: u64,
+}
+
+/// A tenant's group in one stage of one queue.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct GroupKey {
+    queue: u32,
+    stage: u32,
+    group: u32,
+}
+
+#[derive(Debug, Default)]
+struct Group {
+    /// Live leases.
+    load: u32,
+    lines: Vec<GroupLine>,
+    /// Live items of an ordered group that are in the stage.
+    order: BTreeSet<u64>,
+}
+
+/// What waits of a group in one lane with one priority.
+#[derive(Debug)]
+struct GroupLine {
+    lane: u32,
+    class: u8,
+    tenant: u32,
+    line: Line,
+    /// The serial that its token carries.
+    token: Option<u64>,
+}
+
+/// Which tenants a claim may take from.
+#[derive(Debug)]
+pub(crate) struct Allowed<'a> {
+    /// Those it names; all if empty.
+    pub(crate) tenants: &'a [u32],
+    /// (queue, tenant) pairs that are paused.
+    pub(crate) paused: &'a HashSet<(u32, u32)>,
+    /// (queue, stage, tenant) triples that are paused.
+    pub(crate) cells: &'a HashSet<(u32, u32, u32)>,
+}
+
+impl Allowed<'_> {
+    fn may(&self, lane: LaneName, tenant: u32) -> bool {
+        let wanted = self.tenants.is_empty() || self.tenants.contains(&tenant);
+        wanted
+            && !self.paused.contains(&(lane.queue, tenant))
+            && !self.cells.contains(&(lane.queue, lane.stage, tenant))
+    }
+
+    fn is_open(&self) -> bool {
+        self.tenants.is_empty() && self.paused.is_empty() && self.cells.is_empty()
+    }
+}
+
+impl Lanes {
+    pub(crate) fn find(&self, name: LaneName) -> Option<u32> {
+        self.by_name.get(&name).copied()
+    }
+
+    pub(crate) fn add(&mut self, name: LaneName, policy: Policy) -> u32 {
+        let no = self.lanes.len() as u32;
+        self.lanes.push(Lane {
+            name,
+            policy,
+            pending: 0,
+            rows: [const { None }; CLASSES],
+            filled: 0,
+            ages: BTreeSet::new(),
+            handed: 0,
+            served: 0,
+        });
+        self.by_name.insert(name, no);
+        no
+    }
+
+    pub(crate) fn get(&self, lane: u32) -> &Lane {
+        &self.lanes[lane as usize]
+    }
+
+    pub(crate) fn get_mut(&mut self, lane: u32) -> &mut Lane {
+        &mut self.lanes[lane as usize]
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Lane)> {
+        self.lanes.iter().enumerate().map(|(no, lane)| (no as u32, lane))
+    }
+
+    fn class(&self, slot: &Slot) -> u8 {
+        let retrying = Marks::from_bits(slot.marks).has(Marks::RETRYING);
+        let first = self.get(slot.lane).policy.retry_first && retrying;
+        slot.priority * 2 + u8::from(first)
+    }
+
+    fn key(&self, slot: &Slot) -> Option<GroupKey> {
+        if slot.group == NIL {
+            return None;
+        }
+        let LaneName { queue, stage, .. } = self.get(slot.lane).name;
+        Some(GroupKey { queue, stage, group: slot.group })
+    }
+
+    /// The group of a slot, if its lane's policy limits groups.
+    fn limited(&self, slot: &Slot) -> Option<GroupKey> {
+        let policy = &self.get(slot.lane).policy;
+        (policy.ordered || policy.group_limit.is_some()).then(|| self.key(slot)).flatten()
+    }
+
+    /// A visible slot gets in line.
+    pub(crate) fn join(&mut self, slab: &mut Slab, no: SlotNo) {
+        let slot = *slab.get(no);
+        debug_assert_eq!(slot.spot, Spot::Nowhere);
+        let class = self.class(&slot);
+        match self.limited(&slot) {
+            Some(key) => {
+                let group = self.groups.entry(key).or_default();
+                let is = |l: &GroupLine| l.lane == slot.lane && l.class == class;
+                let at = group.lines.iter().position(is).unwrap_or_else(|| {
+                    let (lane, tenant) = (slot.lane, slot.tenant);
+                    let line = Line::default();
+                    group.lines.push(GroupLine { lane, class, tenant, line, token: None });
+                    group.lines.len() - 1
+                });
+                group.lines[at].line.push(slab, no);
+                self.refresh(slab, key);
+            }
+            None => {
+                self.row(slot.lane, class).seat(slot.tenant).line.push(slab, no);
+                self.settle_seat(slab, slot.lane, class, slot.tenant);
+            }
+        }
+    }
+
+    /// A slot leaves the line, wherever it stands.
+    pub(crate) fn leave(&mut self, slab: &mut Slab, no: SlotNo) {
+        let slot = *slab.get(no);
+        if !matches!(slot.spot, Spot::Line | Spot::Late) {
+            return;
+        }
+        let class = self.class(&slot);
+        match self.limited(&slot) {
+            Some(key) => {
+                self.leave_group(slab, key, slot.lane, class, no);
+                self.refresh(slab, key);
+            }
+            None => {
+                self.row(slot.lane, class).seat(slot.tenant).line.remove(slab, no);
+                self.settle_seat(slab, slot.lane, class, slot.tenant);
+            }
+        }
+    }
+
+    fn leave_group(&mut self, slab: &mut Slab, key: GroupKey, lane: u32, class: u8, no: SlotNo) {
+        let group = self.groups.entry(key).or_default();
+        let line = group.lines.iter_mut().find(|l| l.lane == lane && l.class == class);
+        if let Some(line) = line {
+            line.line.remove(slab, no);
+        }
+    }
+
+    fn row(&mut self, lane: u32, class: u8) -> &mut Row {
+        let rows = &mut self.lanes[lane as usize].rows;
+        rows[usize::from(class)].get_or_insert_default()
+    }
+
+    fn settle_seat(&mut self, slab: &Slab, lane: u32, class: u8, tenant: u32) {
+        let lane = &mut self.lanes[lane as usize];
+        let Some(row) = &mut lane.rows[usize::from(class)] else { return };
+        let shift = row.settle_seat(slab, tenant);
+        if row.is_empty() {
+            lane.filled &= !(1 << class);
+        } else {
+            lane.filled |= 1 << class;
+        }
+        if shift.was != shift.is {
+            shift.was.map(|serial| lane.ages.remove(&(serial, class, tenant)));
+            shift.is.map(|serial| lane.ages.insert((serial, class, tenant)));
+        }
+    }
+
+    /// Gives or takes the tokens of a group, after what it holds or its load changed.
+    fn refresh(&mut self, slab: &Slab, key: GroupKey) {
+        let Some(mut group) = self.groups.remove(&key) else { return };
+        let lowest = group.lines.iter().filter_map(|l| l.line.first(slab)).map(|(s, _)| s).min();
+        for at in 0..group.lines.len() {
+            let GroupLine { lane, class, tenant, .. } = group.lines[at];
+            let policy = &self.lanes[lane as usize].policy;
+            let first = group.lines[at].line.first(slab).map(|(serial, _)| serial);
+            let open = if policy.ordered {
+                group.load == 0
+                    && first == lowest
+                    && lowest <= group.order.first().copied().or(lowest)
+            } else {
+                policy.group_limit.is_none_or(|limit| group.load < limit)
+            };
+            let want = first.filter(|_| open);
+            let have = group.lines[at].token;
+            if want != have {
+                let seat = self.row(lane, class).seat(tenant);
+                have.map(|serial| seat.tokens.remove(&(serial, key.group)));
+                want.map(|serial| seat.tokens.insert((serial, key.group)));
+                group.lines[at].token = want;
+                self.settle_seat(slab, lane, class, tenant);
+            }
+        }
+        group.lines.retain(|line| !line.line.is_empty());
+        if group.load > 0 || !group.lines.is_empty() || !group.order.is_empty() {
+            self.groups.insert(key, group);
+        }
+    }
+
+    /// One lease more or less in a slot's group.
+    pub(crate) fn load(&mut self, slab: &Slab, slot: &Slot, more: bool) {
+        let Some(key) = self.key(slot) else { return };
+        let group = self.groups.entry(key).or_default();
+        if more {
+            group.load += 1;
+        } else if !is_planted(Bug::GroupLeaks) {
+            group.load = group.load.saturating_sub(1);
+        }
+        self.refresh(slab, key);
+    }
+
+    /// A live item of an ordered group enters or leaves a stage.
+    pub(crate) fn order(&mut self, slab: &Slab, slot: &Slot, enters: bool) {
+        if slot.group == NIL || !self.get(slot.lane).policy.ordered {
+            return;
+        }
+        let Some(key) = self.key(slot) else { return };
+        let order = &mut self.groups.entry(key).or_default().order;
+        let changed = if enters { order.insert(slot.serial) } else { order.remove(&slot.serial) };
+        if changed {
+            self.refresh(slab, key);
+        }
+    }
+
+    pub(crate) fn group_load(&self, slot: &Slot) -> u32 {
+        self.key(slot).and_then(|key| self.groups.get(&key)).map_or(0, |group| group.load)
+    }
+
+    /// The serial of an item of the same ordered group that comes before this one.
+    pub(crate) fn group_ahead(&self, slot: &Slot) -> Option<u64> {
+        let first = *self.groups.get(&self.key(slot)?)?.order.first()?;
+        (first < slot.serial).then_some(first)
+    }
+
+    /// The lane that a claim over these lanes takes from next: the one with the highest class, and
+    /// of those the one that was served longest ago.
+    pub(crate) fn pick(
+        &self,
+        lanes: &[u32],
+        allowed: &Allowed<'_>,
+        open: impl Fn(u32) -> bool,
+    ) -> Option<u32> {
+        let best = |lane: &Lane| {
+            if allowed.is_open() {
+                return lane.filled.checked_ilog2();
+            }
+            let may = |tenant| allowed.may(lane.name, tenant);
+            let has = |class: &u32| {
+                let row = lane.rows[*class as usize].as_ref();
+                row.is_some_and(|row| row.has_any(may))
+            };
+            (0..CLASSES as u32).rev().filter(|class| lane.filled >> class & 1 == 1).find(has)
+        };
+        let candidates = lanes.iter().filter_map(|no| {
+            let lane = self.get(*no);
+            let class = best(lane)?;
+            open(*no).then_some((std::cmp::Reverse(class), lane.served, *no))
+        });
+        candidates.min().map(|(_, _, no)| no)
+    }
+
+    /// Takes the next slot of a lane out of line.
+    pub(crate) fn pop(
+        &mut self,
+        slab: &mut Slab,
+        no: u32,
+        allowed: &Allowed<'_>,
+    ) -> Option<SlotNo> {
+        self.served += 1;
+        let served = self.served;
+        let lane = &mut self.lanes[no as usize];
+        let name = lane.name;
+        let may = |tenant| allowed.may(name, tenant);
+        let oldest = (lane.handed + 1).is_multiple_of(OLDEST_EVERY);
+        let (class, tenant) = if oldest {
+            let oldest = lane.ages.iter().find(|(_, _, tenant)| may(*tenant));
+            oldest.map(|(_, class, tenant)| (*class, *tenant))?
+        } else {
+            let filled = lane.filled;
+            let classes = (0..CLASSES as u8).rev().filter(|class| filled >> class & 1 == 1);
+            let mut turns = classes.filter_map(|class| {
+                let row = lane.rows[usize::from(class)].as_mut()?;
+                Some((class, row.turn(may)?))
+            });
+            turns.next()?
+        };
+        let next = lane.rows[usize::from(class)].as_ref()?.next(slab, tenant)?;
+        lane.handed += 1;
+        lane.served = served;
+        let slot = match next {
+            Next::Slot(slot) => slot,
+            Next::Group(group) => {
+                let LaneName { queue, stage, .. } = lane.name;
+                let group = self.groups.get(&GroupKey { queue, stage, group })?;
+                let is = |l: &&GroupLine| l.lane == no && l.class == class;
+                group.lines.iter().find(is)?.line.first(slab)?.1
+            }
+        };
+        self.leave(slab, slot);
+        Some(slot)
+    }
+
+    /// A slot that was popped is first in line again.
+    pub(crate) fn put_back(&mut self, slab: &mut Slab, no: SlotNo) {
+        let slot = *slab.get(no);
+        let class = self.class(&slot);
+        self.join(slab, no);
+        self.forgive(slot.lane);
+        self.row(slot.lane, class).undo_turn(slot.tenant);
+    }
+
+    /// A slot that was popped was not handed out after all.
+    pub(crate) fn forgive(&mut self, lane: u32) {
+        let lane = self.get_mut(lane);
+        lane.handed = lane.handed.wrapping_sub(1);
+    }
+}

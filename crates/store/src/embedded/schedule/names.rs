@@ -1,0 +1,139 @@
+//! Names and routes as numbers.
+//!
+//! Names that items share (tenant, queue, kind, stage, op and the like) are written to the log
+//! once and are numbers from then on. Group names come and go with their items, so they are
+//! numbered in memory only and freed with the last item that uses them.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use windrow_core::route::Route;
+
+/// The number of a shared name.
+pub(crate) type TextNo = u32;
+
+/// Shared names and routes. Only ever grows.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    texts: Vec<Arc<str>>,
+    by_text: HashMap<Arc<str>, TextNo>,
+    routes: Vec<Known>,
+    by_route: HashMap<Arc<Route>, u32>,
+}
+
+/// A route, and the numbers of its stages' names.
+#[derive(Debug)]
+pub(crate) struct Known {
+    pub(crate) route: Arc<Route>,
+    pub(crate) stages: Vec<TextNo>,
+}
+
+impl Names {
+    pub(crate) fn text(&self, no: TextNo) -> &Arc<str> {
+        &self.texts[no as usize]
+    }
+
+    pub(crate) fn find(&self, text: &str) -> Option<TextNo> {
+        self.by_text.get(text).copied()
+    }
+
+    /// The number of a name, and whether it is new.
+    pub(crate) fn number(&mut self, text: &Arc<str>) -> (TextNo, bool) {
+        if let Some(no) = self.by_text.get(text) {
+            return (*no, false);
+        }
+        let no = self.texts.len() as TextNo;
+        self.texts.push(Arc::clone(text));
+        self.by_text.insert(Arc::clone(text), no);
+        (no, true)
+    }
+
+    pub(crate) fn route(&self, no: u32) -> &Known {
+        &self.routes[no as usize]
+    }
+
+    /// The route with a number that came from disk.
+    pub(crate) fn find_route_no(&self, no: u32) -> Option<Arc<Route>> {
+        self.routes.get(no as usize).map(|known| Arc::clone(&known.route))
+    }
+
+    pub(crate) fn find_route(&self, route: &Arc<Route>) -> Option<u32> {
+        self.by_route.get(route).copied()
+    }
+
+    /// Adds a route whose stages' names have numbers already.
+    pub(crate) fn add_route(&mut self, route: &Arc<Route>) -> u32 {
+        if let Some(no) = self.by_route.get(route) {
+            return *no;
+        }
+        let no = self.routes.len() as u32;
+        let stages = route.stages.iter().map(|stage| self.number(&stage.name).0).collect();
+        self.routes.push(Known { route: Arc::clone(route), stages });
+        self.by_route.insert(Arc::clone(route), no);
+        no
+    }
+
+    pub(crate) fn texts(&self) -> &[Arc<str>] {
+        &self.texts
+    }
+
+    pub(crate) fn routes(&self) -> impl Iterator<Item = &Arc<Route>> {
+        self.routes.iter().map(|known| &known.route)
+    }
+}
+
+/// Group names in use, each with how many items use it.
+#[derive(Debug, Default)]
+pub(crate) struct GroupNames {
+    known: Vec<Option<GroupName>>,
+    by_name: HashMap<(TextNo, Arc<str>), u32>,
+    free: Vec<u32>,
+}
+
+#[derive(Debug)]
+struct GroupName {
+    tenant: TextNo,
+    name: Arc<str>,
+    users: u32,
+}
+
+impl GroupNames {
+    /// The number of a tenant's group, with one more user.
+    pub(crate) fn join(&mut self, tenant: TextNo, name: &Arc<str>) -> u32 {
+        let key = (tenant, Arc::clone(name));
+        if let Some(no) = self.by_name.get(&key) {
+            if let Some(known) = &mut self.known[*no as usize] {
+                known.users += 1;
+            }
+            return *no;
+        }
+        let group = Some(GroupName { tenant, name: Arc::clone(name), users: 1 });
+        let no = match self.free.pop() {
+            Some(no) => {
+                self.known[no as usize] = group;
+                no
+            }
+            None => {
+                self.known.push(group);
+                self.known.len() as u32 - 1
+            }
+        };
+        self.by_name.insert(key, no);
+        no
+    }
+
+    /// One user less; the name goes with the last one.
+    pub(crate) fn leave(&mut self, no: u32) {
+        let Some(known) = &mut self.known[no as usize] else { return };
+        known.users -= 1;
+        if known.users == 0 {
+            self.by_name.remove(&(known.tenant, Arc::clone(&known.name)));
+            self.known[no as usize] = None;
+            self.free.push(no);
+        }
+    }
+
+    pub(crate) fn name(&self, no: u32) -> Option<&Arc<str>> {
+        self.known.get(no as usize)?.as_ref().map(|known| &known.name)
+    }
+}

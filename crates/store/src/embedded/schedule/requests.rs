@@ -1,0 +1,58 @@
+//! Requests: which were answered, and where their answers lie.
+
+use std::collections::VecDeque;
+
+use hashbrown::HashMap;
+use windrow_core::limits::{REQUEST_KEPT_MS, REQUESTS_KEPT};
+use windrow_core::{RequestId, Timestamp};
+
+use crate::embedded::log::Loc;
+
+/// Answered requests, oldest first.
+#[derive(Debug, Default)]
+pub(crate) struct Requests {
+    known: HashMap<RequestId, Loc>,
+    order: VecDeque<(Timestamp, RequestId)>,
+    /// How many were forgotten; the number of the oldest.
+    forgotten: u64,
+}
+
+impl Requests {
+    pub(crate) fn find(&self, request: RequestId) -> Option<Loc> {
+        self.known.get(&request).copied()
+    }
+
+    /// Remembers an answer, and forgets those that are too old or too many.
+    pub(crate) fn put(&mut self, request: RequestId, at: Loc, now: Timestamp) {
+        if self.known.insert(request, at).is_none() {
+            self.order.push_back((now, request));
+        }
+        while let Some((when, oldest)) = self.order.front()
+            && (self.order.len() > REQUESTS_KEPT || now.since(*when) > REQUEST_KEPT_MS)
+        {
+            self.known.remove(oldest);
+            self.order.pop_front();
+            self.forgotten += 1;
+        }
+    }
+
+    /// Says where a moved answer is now.
+    pub(crate) fn relocate(&mut self, request: RequestId, at: Loc) {
+        if let Some(known) = self.known.get_mut(&request) {
+            *known = at;
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Answers from a number on, at most `limit`, and the number after them.
+    pub(crate) fn range(&self, from: u64, limit: usize) -> (u64, Vec<(Timestamp, RequestId, Loc)>) {
+        let skip = from.saturating_sub(self.forgotten) as usize;
+        let range = self.order.iter().skip(skip).take(limit);
+        let found: Vec<_> =
+            range.filter_map(|(at, id)| Some((*at, *id, *self.known.get(id)?))).collect();
+        (self.forgotten.max(from) + found.len() as u64, found)
+    }
+}

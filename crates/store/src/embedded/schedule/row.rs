@@ -1,0 +1,125 @@
+//! A row: what waits in one lane with one priority, fairly between tenants.
+//!
+//! Each tenant has a seat. A seat holds the tenant's line and, for groups with a limit, one token
+//! per group that has room; the token stands for the group's first item. A full group has no
+//! token, so nobody ever walks over what it holds back.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use hashbrown::HashMap;
+
+use super::line::Line;
+use super::slab::{Slab, SlotNo};
+
+/// What waits in one lane with one priority.
+#[derive(Debug, Default)]
+pub(crate) struct Row {
+    /// Tenants in turn. One whose seat has emptied stays until its turn comes.
+    ring: VecDeque<u32>,
+    seats: HashMap<u32, Seat>,
+    /// Seats with something to hand out.
+    filled: usize,
+}
+
+/// What waits for one tenant.
+#[derive(Debug, Default)]
+pub(crate) struct Seat {
+    pub(crate) line: Line,
+    /// Groups with room, by the serial of their first item.
+    pub(crate) tokens: BTreeSet<(u64, u32)>,
+    /// The serial of the first item, as the lane's ages know it.
+    first: Option<u64>,
+    in_ring: bool,
+}
+
+/// What a seat hands out next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    Slot(SlotNo),
+    Group(u32),
+}
+
+impl Seat {
+    fn next(&self, slab: &Slab) -> Option<(u64, Next)> {
+        let line = self.line.first(slab).map(|(serial, no)| (serial, Next::Slot(no)));
+        let token = self.tokens.first().map(|(serial, group)| (*serial, Next::Group(*group)));
+        match (line, token) {
+            (Some(line), Some(token)) => Some(if line.0 < token.0 { line } else { token }),
+            (line, token) => line.or(token),
+        }
+    }
+}
+
+/// How the first item of a seat changed.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Shift {
+    pub(crate) was: Option<u64>,
+    pub(crate) is: Option<u64>,
+}
+
+impl Row {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.filled == 0
+    }
+
+    pub(crate) fn seat(&mut self, tenant: u32) -> &mut Seat {
+        self.seats.entry(tenant).or_default()
+    }
+
+    /// To be called whenever a seat changed; says how its first item did.
+    pub(crate) fn settle_seat(&mut self, slab: &Slab, tenant: u32) -> Shift {
+        let Some(seat) = self.seats.get_mut(&tenant) else {
+            return Shift { was: None, is: None };
+        };
+        let was = seat.first;
+        let is = seat.next(slab).map(|(serial, _)| serial);
+        seat.first = is;
+        match (was.is_some(), is.is_some()) {
+            (false, true) => self.filled += 1,
+            (true, false) => self.filled -= 1,
+            _ => {}
+        }
+        if is.is_some() && !seat.in_ring {
+            seat.in_ring = true;
+            self.ring.push_back(tenant);
+        }
+        if is.is_none() && !seat.in_ring {
+            self.seats.remove(&tenant);
+        }
+        Shift { was, is }
+    }
+
+    /// The tenant whose turn it is, among those that `may`; it goes to the end of the ring.
+    pub(crate) fn turn(&mut self, may: impl Fn(u32) -> bool) -> Option<u32> {
+        for _ in 0..self.ring.len() {
+            let tenant = self.ring.pop_front()?;
+            let seat = self.seats.get_mut(&tenant)?;
+            if seat.first.is_none() {
+                seat.in_ring = false;
+                self.seats.remove(&tenant);
+                continue;
+            }
+            self.ring.push_back(tenant);
+            if may(tenant) {
+                return Some(tenant);
+            }
+        }
+        None
+    }
+
+    /// Undoes a turn: the tenant is next again.
+    pub(crate) fn undo_turn(&mut self, tenant: u32) {
+        if self.ring.back() == Some(&tenant) {
+            self.ring.rotate_right(1);
+        }
+    }
+
+    pub(crate) fn next(&self, slab: &Slab, tenant: u32) -> Option<Next> {
+        self.seats.get(&tenant)?.next(slab).map(|(_, next)| next)
+    }
+
+    /// Whether any of these tenants has something.
+    pub(crate) fn has_any(&self, may: impl Fn(u32) -> bool) -> bool {
+        self.seats.iter().any(|(tenant, seat)| seat.first.is_some() && may(*tenant))
+    }
+}

@@ -1,0 +1,298 @@
+//! The slab: one small slot per live item, and the tables that find it.
+//!
+//! A slot holds what the rules decide on and where the rest lies on disk. Everything that names a
+//! slot does so by its number; a freed number is used again.
+
+use hashbrown::HashTable;
+
+use crate::embedded::log::Loc;
+
+/// The number of a slot.
+pub(crate) type SlotNo = u32;
+/// No slot.
+pub(crate) const NIL: u32 = u32::MAX;
+
+/// A live item in memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slot {
+    pub(crate) serial: u64,
+    pub(crate) body: Option<Loc>,
+    pub(crate) trail: Option<Loc>,
+    /// Pending or held: not before. Otherwise unused.
+    pub(crate) until: u64,
+    /// Hash of tenant, queue and key; zero for none.
+    pub(crate) key: u64,
+    /// Serial of the parent; zero for none.
+    pub(crate) parent: u64,
+    pub(crate) ordinal: u32,
+    pub(crate) lane: u32,
+    pub(crate) tenant: u32,
+    pub(crate) group: u32,
+    pub(crate) route: u32,
+    /// The lease that holds it; `NIL` for none.
+    pub(crate) lease: u32,
+    /// Neighbours in the one list that it is in.
+    pub(crate) prev: SlotNo,
+    pub(crate) next: SlotNo,
+    pub(crate) attempts: u16,
+    pub(crate) deferrals: u16,
+    pub(crate) generation: u16,
+    pub(crate) place_generation: u16,
+    pub(crate) skipped: u16,
+    pub(crate) marks: u16,
+    pub(crate) stage: u8,
+    pub(crate) priority: u8,
+    pub(crate) level: u8,
+    pub(crate) state: StateTag,
+    pub(crate) spot: Spot,
+}
+
+/// The state of a slot; ended items have no slot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum StateTag {
+    Pending = 0,
+    Held = 1,
+    Leased = 2,
+    Split = 3,
+    /// The slot is free.
+    Free = 4,
+}
+
+/// Which list or set a slot is in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Spot {
+    /// None: held, split, parked, or taken out of line by a claim under way.
+    Nowhere,
+    /// In line, linked.
+    Line,
+    /// In line, but out of order: in the line's sorted set.
+    Late,
+    /// Waits for its time.
+    Delayed,
+    /// In a lease's list.
+    Lease,
+}
+
+const EMPTY: Slot = Slot {
+    serial: 0,
+    body: None,
+    trail: None,
+    until: 0,
+    key: 0,
+    parent: 0,
+    ordinal: 0,
+    lane: NIL,
+    tenant: 0,
+    group: NIL,
+    route: 0,
+    lease: NIL,
+    prev: NIL,
+    next: NIL,
+    attempts: 0,
+    deferrals: 0,
+    generation: 0,
+    place_generation: 0,
+    skipped: 0,
+    marks: 0,
+    stage: 0,
+    priority: 0,
+    level: 0,
+    state: StateTag::Free,
+    spot: Spot::Nowhere,
+};
+
+impl Slot {
+    /// A slot with nothing in it yet.
+    pub(crate) const fn new(serial: u64) -> Slot {
+        Slot { serial, state: StateTag::Pending, ..EMPTY }
+    }
+}
+
+/// Slots per piece; pieces never move, so growing never copies.
+const PIECE: usize = 4096;
+
+/// All slots, and the tables over them.
+#[derive(Debug)]
+pub(crate) struct Slab {
+    pieces: Vec<Box<[Slot]>>,
+    free: SlotNo,
+    used: SlotNo,
+    live: usize,
+    by_serial: Table,
+    by_key: Table,
+}
+
+impl Slab {
+    pub(crate) fn new() -> Slab {
+        Slab {
+            pieces: Vec::new(),
+            free: NIL,
+            used: 0,
+            live: 0,
+            by_serial: Table::new(),
+            by_key: Table::new(),
+        }
+    }
+
+    pub(crate) fn live(&self) -> usize {
+        self.live
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, no: SlotNo) -> &Slot {
+        &self.pieces[no as usize / PIECE][no as usize % PIECE]
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, no: SlotNo) -> &mut Slot {
+        &mut self.pieces[no as usize / PIECE][no as usize % PIECE]
+    }
+
+    /// Adds a slot. The key table is told separately, because held items are not in it.
+    pub(crate) fn insert(&mut self, slot: Slot) -> SlotNo {
+        let no = if self.free == NIL {
+            let no = self.used;
+            if no as usize == self.pieces.len() * PIECE {
+                self.pieces.push(vec![EMPTY; PIECE].into_boxed_slice());
+            }
+            self.used += 1;
+            no
+        } else {
+            let no = self.free;
+            self.free = self.get(no).next;
+            no
+        };
+        *self.get_mut(no) = slot;
+        self.live += 1;
+        let Slab { pieces, by_serial, .. } = self;
+        by_serial.insert(mix(slot.serial), no, |no| mix(piece(pieces, no).serial));
+        no
+    }
+
+    pub(crate) fn remove(&mut self, no: SlotNo) {
+        let serial = self.get(no).serial;
+        self.by_serial.remove(mix(serial), no);
+        let free = self.free;
+        *self.get_mut(no) = Slot { next: free, ..EMPTY };
+        self.free = no;
+        self.live -= 1;
+    }
+
+    pub(crate) fn find(&self, serial: u64) -> Option<SlotNo> {
+        self.by_serial.find(mix(serial), |no| self.get(no).serial == serial)
+    }
+
+    /// The slots whose key has this hash.
+    pub(crate) fn with_key(&self, key: u64, mut is: impl FnMut(SlotNo) -> bool) -> Option<SlotNo> {
+        self.by_key.find(key, |no| self.get(no).key == key && is(no))
+    }
+
+    pub(crate) fn hold_key(&mut self, no: SlotNo) {
+        let Slab { pieces, by_key, .. } = self;
+        let key = piece(pieces, no).key;
+        if key != 0 && by_key.find(key, |known| known == no).is_none() {
+            by_key.insert(key, no, |no| piece(pieces, no).key);
+        }
+    }
+
+    pub(crate) fn free_key(&mut self, no: SlotNo) {
+        let key = self.get(no).key;
+        if key != 0 {
+            self.by_key.remove(key, no);
+        }
+    }
+
+    /// How many numbers were ever given out; slots beyond are free.
+    pub(crate) fn reach(&self) -> SlotNo {
+        self.used
+    }
+
+    /// Live slots with a number in `range`.
+    pub(crate) fn range(
+        &self,
+        range: std::ops::Range<SlotNo>,
+    ) -> impl Iterator<Item = (SlotNo, &Slot)> {
+        let range = range.start..range.end.min(self.used);
+        range.map(|no| (no, self.get(no))).filter(|(_, slot)| slot.state != StateTag::Free)
+    }
+
+    /// All live slots.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (SlotNo, &Slot)> {
+        self.range(0..self.used)
+    }
+}
+
+fn piece(pieces: &[Box<[Slot]>], no: SlotNo) -> &Slot {
+    &pieces[no as usize / PIECE][no as usize % PIECE]
+}
+
+/// Spreads a serial over all bits, so that it serves as its own hash.
+fn mix(serial: u64) -> u64 {
+    let x = (serial ^ serial >> 29).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    x ^ x >> 32
+}
+
+/// Shards of a table. Each grows by itself, so no growth ever moves more than a small part.
+const SHARDS: usize = 256;
+
+/// A hash table of slot numbers, in shards.
+#[derive(Debug)]
+struct Table {
+    shards: Vec<HashTable<SlotNo>>,
+}
+
+impl Table {
+    fn new() -> Table {
+        Table { shards: (0..SHARDS).map(|_| HashTable::new()).collect() }
+    }
+
+    fn shard(hash: u64) -> usize {
+        (hash >> 24) as usize % SHARDS
+    }
+
+    fn insert(&mut self, hash: u64, no: SlotNo, rehash: impl Fn(SlotNo) -> u64) {
+        self.shards[Table::shard(hash)].insert_unique(hash, no, |no| rehash(*no));
+    }
+
+    fn remove(&mut self, hash: u64, no: SlotNo) {
+        if let Ok(entry) = self.shards[Table::shard(hash)].find_entry(hash, |known| *known == no) {
+            entry.remove();
+        }
+    }
+
+    fn find(&self, hash: u64, mut is: impl FnMut(SlotNo) -> bool) -> Option<SlotNo> {
+        self.shards[Table::shard(hash)].find(hash, |no| is(*no)).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_stays_small() {
+        assert!(size_of::<Slot>() <= 104, "{} bytes", size_of::<Slot>());
+    }
+
+    #[test]
+    fn slots_are_found_by_serial_and_key_and_their_numbers_are_used_again() {
+        let mut slab = Slab::new();
+        let numbers: Vec<SlotNo> = (1..=10_000u64)
+            .map(|serial| {
+                let no = slab.insert(Slot { key: serial * 7, ..Slot::new(serial) });
+                slab.hold_key(no);
+                no
+            })
+            .collect();
+        assert_eq!(slab.find(77), Some(numbers[76]));
+        assert_eq!(slab.with_key(770, |_| true), Some(numbers[109]));
+        slab.free_key(numbers[76]);
+        slab.remove(numbers[76]);
+        assert_eq!((slab.find(77), slab.with_key(539, |_| true)), (None, None));
+        assert_eq!(slab.insert(Slot::new(20_000)), numbers[76]);
+        assert_eq!(slab.live(), 10_000);
+        assert_eq!(slab.iter().count(), 10_000);
+    }
+}

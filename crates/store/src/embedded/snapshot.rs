@@ -1,0 +1,566 @@
+//! Snapshots: the tables on disk, so that opening need not replay the whole log.
+//!
+//! A snapshot is written in slices while the store goes on: each slice is what a part of the
+//! tables is at that moment, some time after the snapshot's start. Loading it and replaying the
+//! log from its start on gives the present, because records are absolute and every change since
+//! the start is in the log. It counts only once it is whole, synced, and everything it saw is
+//! durable in the log.
+//!
+//! ```text
+//! snapshot-<sequence of its start>.snap
+//! block: len u32, crc u32, kind u8, bytes      META, (NAMES, SLOTS)*, HISTORY*, …, END
+//! ```
+
+use std::io;
+
+use windrow_core::command::Scope;
+use windrow_core::item::{BlobRef, End};
+use windrow_core::settings::Settings;
+use windrow_core::tally::Tally;
+use windrow_core::{RequestId, Timestamp};
+
+use super::codec::record::{Image, ImageState};
+use super::codec::{Malformed, Pack, Reader, put_serial, put_varint};
+use super::disk::{Disk, DiskFile};
+use super::log::{Loc, Position, StoreId};
+use super::schedule::history::Entry;
+use super::schedule::slab::SlotNo;
+use super::tables::Tables;
+
+/// The layout of snapshots that this program writes, and the newest it reads.
+pub(crate) const SNAPSHOT_FORMAT: u32 = 1;
+const MAGIC: [u8; 8] = *b"WINDSNAP";
+const HEADER_BYTES: usize = 12;
+const FRAME_BYTES: usize = 9;
+/// Slots, entries or requests per slice.
+const SLICE: usize = 4096;
+/// Parents per slice; each brings its children.
+const PARENTS: usize = 256;
+
+const META: u8 = 1;
+const NAMES: u8 = 2;
+const SLOTS: u8 = 3;
+const HISTORY: u8 = 4;
+const PARENT: u8 = 5;
+const LEASES: u8 = 6;
+const REQUESTS: u8 = 7;
+const REST: u8 = 8;
+const END: u8 = 9;
+
+/// Why a snapshot cannot be used. The log before it may be gone, so this stops the opening.
+#[derive(Debug, thiserror::Error)]
+pub enum SnapshotError {
+    #[error("{file} is damaged at byte {offset}; restore a backup")]
+    Damaged { file: String, offset: u64 },
+    #[error("{file} has format {found}, and this program reads formats 1 to {SNAPSHOT_FORMAT}")]
+    Format { file: String, found: u32 },
+    #[error("{file} belongs to another store")]
+    Foreign { file: String },
+    #[error("{file}: {source}")]
+    Io { file: String, source: io::Error },
+}
+
+/// Where replay begins after a snapshot was loaded.
+#[derive(Clone, Debug)]
+pub(crate) struct Start {
+    pub(crate) position: Position,
+    /// The last group of which the snapshot may have seen something.
+    pub(crate) until: u64,
+    pub(crate) bytes: u64,
+}
+
+fn file_name(sequence: u64) -> String {
+    format!("snapshot-{sequence:020}.snap")
+}
+
+fn sequence_of(name: &str) -> Option<u64> {
+    name.strip_prefix("snapshot-")?.strip_suffix(".snap")?.parse().ok()
+}
+
+/// A snapshot that is being written.
+#[derive(Debug)]
+pub(crate) struct Writing {
+    file: Box<dyn DiskFile>,
+    name: String,
+    start: Position,
+    offset: u64,
+    unsynced: u64,
+    names: usize,
+    routes: usize,
+    phase: Phase,
+    /// The newest group of which a slice saw something.
+    seen: u64,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Slots(SlotNo),
+    History(u64),
+    Parents(Vec<u64>),
+    Requests(u64),
+    Rest,
+    Wait,
+}
+
+const TEMPORARY: &str = "snapshot.tmp";
+/// How much may wait for a sync, so that the log's own syncs never queue behind a big flush.
+const UNSYNCED_MAX: u64 = 4 << 20;
+
+impl Writing {
+    /// Begins a snapshot at the log's present end.
+    pub(crate) fn begin(disk: &dyn Disk, tables: &Tables) -> io::Result<Writing> {
+        let _absent_is_fine = disk.remove(TEMPORARY);
+        let file = disk.create(TEMPORARY)?;
+        let start = tables.writer().position();
+        let mut writing = Writing {
+            file,
+            name: file_name(start.sequence),
+            start,
+            offset: 0,
+            unsynced: 0,
+            names: 0,
+            routes: 0,
+            phase: Phase::Slots(0),
+            seen: 0,
+        };
+        let mut head = MAGIC.to_vec();
+        head.extend_from_slice(&SNAPSHOT_FORMAT.to_le_bytes());
+        writing.append(&head)?;
+        let mut meta = Vec::new();
+        meta.extend_from_slice(&tables.segments.store_id().0);
+        put_serial(&mut meta, start.sequence);
+        start.segment.put(&mut meta);
+        start.offset.put(&mut meta);
+        writing.block(META, &meta)?;
+        Ok(writing)
+    }
+
+    /// The next slice, encoded under the lock: blocks to be written without it.
+    pub(crate) fn slice(&mut self, tables: &Tables) -> Vec<(u8, Vec<u8>)> {
+        self.seen = tables.observed();
+        let mut blocks = Vec::new();
+        self.new_names(tables, &mut blocks);
+        match &mut self.phase {
+            Phase::Slots(from) => {
+                let to = from.saturating_add(SLICE as SlotNo);
+                let images: Vec<u8> = encode_slots(tables, *from..to);
+                blocks.push((SLOTS, images));
+                let last = to >= tables.slab.reach();
+                self.phase = if last { Phase::History(0) } else { Phase::Slots(to) };
+            }
+            Phase::History(after) => match tables.history.chunk_after(*after) {
+                Some((number, entries)) => {
+                    blocks.push((HISTORY, encode_history(tables, &entries)));
+                    self.phase = Phase::History(number);
+                }
+                None => self.phase = Phase::Parents(tables.trees.parents().collect()),
+            },
+            Phase::Parents(left) => {
+                let from = left.len().saturating_sub(PARENTS);
+                let mut out = Vec::new();
+                for serial in left.drain(from..) {
+                    encode_parent(tables, serial, &mut out);
+                }
+                blocks.push((PARENT, out));
+                if left.is_empty() {
+                    self.phase = Phase::Requests(0);
+                }
+            }
+            Phase::Requests(from) => {
+                let (next, found) = tables.requests.range(*from, SLICE);
+                let mut out = Vec::new();
+                put_varint(&mut out, found.len() as u64);
+                for (at, request, loc) in &found {
+                    at.put(&mut out);
+                    request.put(&mut out);
+                    loc.put(&mut out);
+                }
+                blocks.push((REQUESTS, out));
+                let last = found.len() < SLICE;
+                self.phase = if last { Phase::Rest } else { Phase::Requests(next) };
+            }
+            Phase::Rest => {
+                blocks.push((LEASES, encode_leases(tables)));
+                blocks.push((REST, encode_rest(tables)));
+                let mut end = Vec::new();
+                put_serial(&mut end, self.seen);
+                blocks.push((END, end));
+                self.phase = Phase::Wait;
+            }
+            Phase::Wait => {}
+        }
+        blocks
+    }
+
+    fn new_names(&mut self, tables: &Tables, blocks: &mut Vec<(u8, Vec<u8>)>) {
+        let texts = &tables.names.texts()[self.names..];
+        let routes: Vec<_> = tables.names.routes().skip(self.routes).cloned().collect();
+        if texts.is_empty() && routes.is_empty() {
+            return;
+        }
+        let mut out = Vec::new();
+        put_varint(&mut out, texts.len() as u64);
+        texts.iter().for_each(|text| text.put(&mut out));
+        put_varint(&mut out, routes.len() as u64);
+        routes.iter().for_each(|route| route.put(&mut out));
+        self.names += texts.len();
+        self.routes += routes.len();
+        blocks.push((NAMES, out));
+    }
+
+    /// Writes blocks; syncs now and then.
+    pub(crate) fn write(&mut self, blocks: &[(u8, Vec<u8>)]) -> io::Result<()> {
+        blocks.iter().try_for_each(|(kind, bytes)| self.block(*kind, bytes))?;
+        if self.unsynced > UNSYNCED_MAX {
+            self.unsynced = 0;
+            self.file.sync()?;
+        }
+        Ok(())
+    }
+
+    /// Whether everything is written and only the log has to catch up.
+    pub(crate) fn waits_for(&self) -> Option<u64> {
+        matches!(self.phase, Phase::Wait).then_some(self.seen)
+    }
+
+    /// Makes the snapshot count, and removes the one before it.
+    pub(crate) fn publish(self, disk: &dyn Disk) -> io::Result<Start> {
+        self.file.sync()?;
+        disk.rename(TEMPORARY, &self.name)?;
+        disk.sync_dir()?;
+        for name in disk.list()? {
+            if sequence_of(&name).is_some_and(|sequence| sequence < self.start.sequence) {
+                disk.remove(&name)?;
+            }
+        }
+        Ok(Start { position: self.start, until: self.seen, bytes: self.offset })
+    }
+
+    fn block(&mut self, kind: u8, bytes: &[u8]) -> io::Result<()> {
+        let mut hasher = crc32fast::Hasher::new();
+        hasher.update(&[kind]);
+        hasher.update(&self.offset.to_le_bytes());
+        hasher.update(bytes);
+        let mut frame = Vec::with_capacity(FRAME_BYTES + bytes.len());
+        frame.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+        frame.extend_from_slice(&hasher.finalize().to_le_bytes());
+        frame.push(kind);
+        frame.extend_from_slice(bytes);
+        self.append(&frame)
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_at(bytes, self.offset)?;
+        self.offset += bytes.len() as u64;
+        self.unsynced += bytes.len() as u64;
+        Ok(())
+    }
+}
+
+fn encode_slots(tables: &Tables, range: std::ops::Range<SlotNo>) -> Vec<u8> {
+    let mut out = Vec::with_capacity(SLICE * 48);
+    for (_, slot) in tables.slab.range(range) {
+        tables.image(slot).put(&mut out);
+    }
+    out
+}
+
+fn encode_history(tables: &Tables, entries: &[Entry]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(entries.len() * 24);
+    for entry in entries {
+        let owner = tables.owners.get(entry.owner);
+        put_serial(&mut out, entry.serial);
+        entry.at.put(&mut out);
+        owner.queue.put(&mut out);
+        owner.tenant.put(&mut out);
+        entry.end.put(&mut out);
+        entry.root.put(&mut out);
+        entry.ended_s.put(&mut out);
+    }
+    out
+}
+
+fn encode_parent(tables: &Tables, serial: u64, out: &mut Vec<u8>) {
+    let Some(parent) = tables.trees.parent(serial) else { return };
+    put_serial(out, serial);
+    parent.folded.put(out);
+    out.push(u8::from(parent.tally.is_some()));
+    if let Some(tally) = &parent.tally {
+        tally.put(out);
+    }
+    let children: Vec<(u16, u32, u64)> = tables.trees.all_children(serial).collect();
+    put_varint(out, children.len() as u64);
+    for (generation, ordinal, child) in children {
+        generation.put(out);
+        ordinal.put(out);
+        put_serial(out, child);
+    }
+}
+
+fn encode_leases(tables: &Tables) -> Vec<u8> {
+    let mut out = Vec::new();
+    tables.leases.iter().for_each(|lease| lease.put(&mut out));
+    out
+}
+
+fn encode_rest(tables: &Tables) -> Vec<u8> {
+    let mut out = Vec::new();
+    tables.now.put(&mut out);
+    put_serial(&mut out, tables.ids.last());
+    put_varint(&mut out, tables.successors.len() as u64);
+    for (of, is) in &tables.successors {
+        put_serial(&mut out, *of);
+        put_serial(&mut out, *is);
+    }
+    let orphans: Vec<(u64, u16)> = tables.trees.orphans().collect();
+    put_varint(&mut out, orphans.len() as u64);
+    orphans.iter().for_each(|orphan| orphan.put(&mut out));
+    put_varint(&mut out, tables.pauses.scopes.len() as u64);
+    tables.pauses.scopes.iter().for_each(|scope| scope.put(&mut out));
+    put_varint(&mut out, tables.settings.len() as u64);
+    for (queue, settings) in &tables.settings {
+        queue.put(&mut out);
+        settings.put(&mut out);
+    }
+    put_varint(&mut out, tables.gates.len() as u64);
+    for (resource, until) in &tables.gates {
+        resource.put(&mut out);
+        until.put(&mut out);
+    }
+    put_varint(&mut out, tables.blobs.len() as u64);
+    for ((tenant, blob), references) in &tables.blobs {
+        tenant.put(&mut out);
+        blob.put(&mut out);
+        references.put(&mut out);
+    }
+    out
+}
+
+/// Loads the newest snapshot, if there is one, and says where replay begins.
+pub(crate) fn load(disk: &dyn Disk, tables: &mut Tables) -> Result<Option<Start>, SnapshotError> {
+    let io = |file: &str| {
+        let file = file.to_owned();
+        move |source| SnapshotError::Io { file, source }
+    };
+    let names = disk.list().map_err(io("the data directory"))?;
+    let newest = names.iter().filter_map(|name| Some((sequence_of(name)?, name))).max();
+    let Some((_, name)) = newest else { return Ok(None) };
+    let file = disk.open(name).map_err(io(name))?;
+    let len = file.len().map_err(io(name))?;
+    let mut loading = Loading { file: &*file, name, len, offset: 0, buffer: Vec::new() };
+    loading.header()?;
+    let mut start = None;
+    loop {
+        let offset = loading.offset;
+        let (kind, bytes) = loading.block()?;
+        let done = load_block(kind, &bytes, tables, &mut start);
+        let damaged = || SnapshotError::Damaged { file: name.clone(), offset };
+        match done {
+            Err(Malformed) => return Err(damaged()),
+            Ok(Loaded::More) => loading.buffer = bytes,
+            Ok(Loaded::Foreign) => return Err(SnapshotError::Foreign { file: name.clone() }),
+            Ok(Loaded::End { seen }) => {
+                let position = start.ok_or_else(damaged)?;
+                return Ok(Some(Start { position, until: seen, bytes: loading.offset }));
+            }
+        }
+    }
+}
+
+struct Loading<'a> {
+    file: &'a dyn DiskFile,
+    name: &'a str,
+    len: u64,
+    offset: u64,
+    buffer: Vec<u8>,
+}
+
+impl Loading<'_> {
+    fn damaged(&self) -> SnapshotError {
+        SnapshotError::Damaged { file: self.name.to_owned(), offset: self.offset }
+    }
+
+    fn read(&mut self, len: usize) -> Result<Vec<u8>, SnapshotError> {
+        if self.offset + len as u64 > self.len {
+            return Err(self.damaged());
+        }
+        let mut bytes = std::mem::take(&mut self.buffer);
+        bytes.clear();
+        bytes.resize(len, 0);
+        let source = self.file.read_at(&mut bytes, self.offset);
+        source.map_err(|source| SnapshotError::Io { file: self.name.to_owned(), source })?;
+        self.offset += len as u64;
+        Ok(bytes)
+    }
+
+    fn header(&mut self) -> Result<(), SnapshotError> {
+        let head = self.read(HEADER_BYTES)?;
+        let found = u32::from_le_bytes([head[8], head[9], head[10], head[11]]);
+        if head[..8] != MAGIC {
+            self.offset = 0;
+            return Err(self.damaged());
+        }
+        if found > SNAPSHOT_FORMAT || found == 0 {
+            return Err(SnapshotError::Format { file: self.name.to_owned(), found });
+        }
+        Ok(())
+    }
+
+    fn block(&mut self) -> Result<(u8, Vec<u8>), SnapshotError> {
+        let at = self.offset;
+        let frame = self.read(FRAME_BYTES)?;
+        let word =
+            |i: usize| u32::from_le_bytes([frame[i], frame[i + 1], frame[i + 2], frame[i + 3]]);
+        let (len, crc, kind) = (word(0) as usize, word(4), frame[8]);
+        let bytes = self.read(len)?;
+        let mut hasher = crc32fast::Hasher::new();
+        hasher.update(&[kind]);
+        hasher.update(&at.to_le_bytes());
+        hasher.update(&bytes);
+        if hasher.finalize() != crc {
+            self.offset = at;
+            return Err(self.damaged());
+        }
+        Ok((kind, bytes))
+    }
+}
+
+enum Loaded {
+    More,
+    Foreign,
+    End { seen: u64 },
+}
+
+fn load_block(
+    kind: u8,
+    bytes: &[u8],
+    tables: &mut Tables,
+    start: &mut Option<Position>,
+) -> Result<Loaded, Malformed> {
+    let from = &mut Reader::new(bytes);
+    match kind {
+        META => {
+            let id = from.take(16)?.try_into().map_err(|_| Malformed)?;
+            if StoreId(id) != tables.segments.store_id() {
+                return Ok(Loaded::Foreign);
+            }
+            let sequence = from.serial()?;
+            *start = Some(Position { sequence, segment: from.get()?, offset: from.get()? });
+        }
+        NAMES => load_names(from, tables)?,
+        SLOTS => {
+            while !from.is_empty() {
+                let image: Image = from.get()?;
+                if matches!(image.state, ImageState::Done { .. }) {
+                    return Err(Malformed);
+                }
+                tables.ids.seen(image.serial);
+                tables.put_slot(&image);
+            }
+        }
+        HISTORY => {
+            while !from.is_empty() {
+                load_entry(from, tables)?;
+            }
+        }
+        PARENT => {
+            while !from.is_empty() {
+                load_parent(from, tables)?;
+            }
+        }
+        LEASES => {
+            while !from.is_empty() {
+                tables.leases.put(from.get()?);
+            }
+        }
+        REQUESTS => {
+            for _ in 0..from.varint()? {
+                let (at, request, loc): (Timestamp, RequestId, Loc) =
+                    (from.get()?, from.get()?, from.get()?);
+                tables.requests.put(request, loc, at);
+            }
+        }
+        REST => load_rest(from, tables)?,
+        END => return Ok(Loaded::End { seen: from.serial()? }),
+        _ => return Err(Malformed),
+    }
+    Ok(Loaded::More)
+}
+
+fn load_names(from: &mut Reader<'_>, tables: &mut Tables) -> Result<(), Malformed> {
+    let mut shared = tables.shared_names.write();
+    for _ in 0..from.varint()? {
+        let text = from.get()?;
+        shared.number(&text);
+        tables.names.number(&text);
+    }
+    for _ in 0..from.varint()? {
+        let route = from.get()?;
+        shared.add_route(&route);
+        tables.names.add_route(&route);
+    }
+    Ok(())
+}
+
+fn load_entry(from: &mut Reader<'_>, tables: &mut Tables) -> Result<(), Malformed> {
+    let serial = from.serial()?;
+    let at: Loc = from.get()?;
+    let (queue, tenant): (u32, u32) = (from.get()?, from.get()?);
+    let (end, root, ended_s): (End, bool, u64) = (from.get()?, from.get()?, from.get()?);
+    let owner = tables.owners.number(queue, tenant);
+    tables.ids.seen(serial);
+    // An item that ended between two slices is in both; it is where it ended.
+    if tables.slab.find(serial).is_none() {
+        tables.history.push(Entry { serial, at, owner, end, root, ended_s });
+    }
+    Ok(())
+}
+
+fn load_parent(from: &mut Reader<'_>, tables: &mut Tables) -> Result<(), Malformed> {
+    let serial = from.serial()?;
+    let folded: bool = from.get()?;
+    if from.byte()? == 1 {
+        let tally: Tally = from.get()?;
+        tables.trees.set_tally(serial, Box::new(tally));
+        tables.trees.clean(serial);
+    }
+    for _ in 0..from.varint()? {
+        let (generation, ordinal) = (from.get()?, from.get()?);
+        let child = from.serial()?;
+        tables.trees.add_child(serial, generation, ordinal, child);
+    }
+    if folded {
+        tables.trees.fold(serial);
+    }
+    Ok(())
+}
+
+fn load_rest(from: &mut Reader<'_>, tables: &mut Tables) -> Result<(), Malformed> {
+    tables.now = from.get()?;
+    tables.ids.seen(from.serial()?);
+    for _ in 0..from.varint()? {
+        tables.successors.insert(from.serial()?, from.serial()?);
+    }
+    for _ in 0..from.varint()? {
+        let (parent, generation) = from.get()?;
+        tables.trees.orphan(parent, generation, false);
+    }
+    for _ in 0..from.varint()? {
+        let scope: Scope = from.get()?;
+        tables.pauses.scopes.insert(scope);
+    }
+    for _ in 0..from.varint()? {
+        let (queue, settings): (u32, Settings) = (from.get()?, from.get()?);
+        tables.settings.insert(queue, settings.into());
+    }
+    for _ in 0..from.varint()? {
+        let (resource, until) = (from.get()?, from.get()?);
+        tables.gates.insert(resource, until);
+    }
+    for _ in 0..from.varint()? {
+        let (tenant, blob, references): (u32, BlobRef, u32) =
+            (from.get()?, from.get()?, from.get()?);
+        tables.blobs.insert((tenant, blob), references);
+    }
+    Ok(())
+}

@@ -1,0 +1,406 @@
+//! The keeper: snapshots, spare segments, and giving space back. One small thing per step.
+//!
+//! Space is reclaimed by moving what still lives out of the oldest segment and dropping the file.
+//! Three rules make that safe, and each has a planted bug that breaks it:
+//! a moved record's new place is published only after it is durable; a segment is dropped only
+//! when the last durable snapshot starts after it; and no snapshot begins while a move is not
+//! published, or it would keep an old place that no replay corrects.
+
+use windrow_core::RequestId;
+use windrow_core::planted::{Bug, is_planted};
+
+use super::codec::record::{Image, tag};
+use super::codec::{Pack, Reader};
+use super::log::{Loc, LogError, RECORD_OVERHEAD, Spares, Work};
+use super::snapshot::{Start, Writing};
+use super::tables::Tables;
+use super::{Embedded, Shared};
+
+/// Records that are looked at under one lock.
+const SLICE: usize = 512;
+
+/// What the keeper is doing, and what it knows of the disk.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    spares: Spares,
+    snapshot: Option<Start>,
+    task: Task,
+    /// The last thing that could not be done; it is tried again.
+    pub(crate) trouble: Option<String>,
+}
+
+#[derive(Debug)]
+enum Task {
+    Idle,
+    Snapshot(Box<Writing>),
+    Move(Moving),
+}
+
+/// A segment whose living records are being moved out.
+#[derive(Debug)]
+struct Moving {
+    segment: u32,
+    /// Records that may live, in order.
+    records: Vec<Candidate>,
+    next: usize,
+    /// A record was found alive in this pass, so there will be another.
+    found: bool,
+    /// Moved, and waiting for the group to be durable.
+    moved: Vec<Moved>,
+    group: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    at: Loc,
+    tag: u8,
+    of: u128,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Moved {
+    Body { serial: u64, from: Loc, to: Loc },
+    Trail { serial: u64, from: Loc, to: Loc },
+    Finish { serial: u64, from: Loc, to: Loc },
+    Answer { request: RequestId, from: Loc, to: Loc },
+}
+
+impl Keeper {
+    pub(crate) fn new(spares: Spares, snapshot: Option<Start>) -> Keeper {
+        Keeper { spares, snapshot, task: Task::Idle, trouble: None }
+    }
+
+    /// The first segment that a recovery needs.
+    fn needed_from(&self) -> u32 {
+        self.snapshot.as_ref().map_or(0, |start| start.position.segment)
+    }
+}
+
+impl Embedded {
+    /// Does one small piece of housekeeping; false if nothing is to be done now.
+    pub fn keep_step(&self) -> bool {
+        let mut keeper = self.shared.keeper.lock();
+        let prepared = self.shared.prepare(&mut keeper);
+        let worked = self.shared.keep(&mut keeper);
+        prepared || worked
+    }
+
+    /// Takes a snapshot now, if nothing else is under way. Used before a planned stop.
+    pub fn begin_snapshot(&self) {
+        let mut keeper = self.shared.keeper.lock();
+        if matches!(keeper.task, Task::Idle) {
+            self.shared.begin_snapshot(&mut keeper);
+        }
+    }
+
+    /// Whether housekeeping has something under way.
+    pub fn is_keeping(&self) -> bool {
+        !matches!(self.shared.keeper.lock().task, Task::Idle)
+    }
+
+    /// What housekeeping could not do last time, if anything. It tries again.
+    pub fn trouble(&self) -> Option<String> {
+        self.shared.keeper.lock().trouble.clone()
+    }
+}
+
+impl Shared {
+    fn prepare(&self, keeper: &mut Keeper) -> bool {
+        match keeper.spares.step() {
+            Ok(Work::More) => true,
+            Ok(Work::Idle) => {
+                keeper.trouble = None;
+                false
+            }
+            Ok(Work::Blocked(error)) => {
+                keeper.trouble = Some(error.to_string());
+                false
+            }
+            Err(error) => {
+                self.poison(&error.to_string());
+                false
+            }
+        }
+    }
+
+    fn keep(&self, keeper: &mut Keeper) -> bool {
+        match std::mem::replace(&mut keeper.task, Task::Idle) {
+            Task::Idle => self.choose(keeper),
+            Task::Snapshot(writing) => self.continue_snapshot(keeper, *writing),
+            Task::Move(moving) => self.continue_move(keeper, moving),
+        }
+    }
+
+    /// What to do next, if anything.
+    fn choose(&self, keeper: &mut Keeper) -> bool {
+        let (position, live) = {
+            let tables = self.tables.lock();
+            (tables.writer().position(), tables.live_bytes())
+        };
+        let numbers = self.segments.numbers();
+        let (oldest, total) = (*numbers.start(), self.segments.total_bytes());
+        let segment = u64::from(self.options.segment_bytes);
+        let place =
+            |segment_no: u32, offset: u32| u64::from(segment_no) * segment + u64::from(offset);
+        let since = match &keeper.snapshot {
+            Some(start) => place(start.position.segment, start.position.offset),
+            None => place(oldest, 0),
+        };
+        let grown = place(position.segment, position.offset).saturating_sub(since);
+        let last = keeper.snapshot.as_ref().map_or(0, |start| start.bytes);
+        if grown > self.options.snapshot_bytes.max(2 * last) {
+            return self.begin_snapshot(keeper);
+        }
+        if total <= 2 * live + self.options.slack_bytes || oldest >= position.segment {
+            return false;
+        }
+        if oldest < keeper.needed_from() || is_planted(Bug::DropBeforeSnapshot) {
+            return self.begin_move(keeper, oldest);
+        }
+        grown > segment && self.begin_snapshot(keeper)
+    }
+
+    fn begin_snapshot(&self, keeper: &mut Keeper) -> bool {
+        let begun = Writing::begin(&*self.disk, &self.tables.lock());
+        match begun {
+            Ok(writing) => {
+                keeper.task = Task::Snapshot(Box::new(writing));
+                true
+            }
+            Err(error) => {
+                keeper.trouble = Some(format!("no snapshot: {error}"));
+                false
+            }
+        }
+    }
+
+    fn continue_snapshot(&self, keeper: &mut Keeper, mut writing: Writing) -> bool {
+        if let Some(group) = writing.waits_for() {
+            if self.durable.reached() < group {
+                keeper.task = Task::Snapshot(Box::new(writing));
+                return false;
+            }
+            match writing.publish(&*self.disk) {
+                Ok(start) => keeper.snapshot = Some(start),
+                Err(error) => self.snapshot_failed(keeper, &error),
+            }
+            return true;
+        }
+        let blocks = writing.slice(&self.tables.lock());
+        match writing.write(&blocks) {
+            Ok(()) => keeper.task = Task::Snapshot(Box::new(writing)),
+            Err(error) => self.snapshot_failed(keeper, &error),
+        }
+        true
+    }
+
+    /// A snapshot that cannot be written is given up; the one before it still counts. A failed
+    /// sync is another matter: what the disk says from then on is not to be trusted.
+    fn snapshot_failed(&self, keeper: &mut Keeper, error: &std::io::Error) {
+        if error.kind() == std::io::ErrorKind::StorageFull {
+            keeper.trouble = Some(format!("no snapshot: {error}"));
+            let _it_is_unfinished = self.disk.remove("snapshot.tmp");
+        } else {
+            self.poison(&format!("snapshot: {error}"));
+        }
+    }
+
+    fn begin_move(&self, keeper: &mut Keeper, segment: u32) -> bool {
+        let mut records = Vec::new();
+        let walked = self.segments.verify_segment(segment, None, |group| {
+            for record in group.records() {
+                let (at, record) = record.map_err(LogError::from)?;
+                if let Some(of) = owner_of(record.tag, record.bytes) {
+                    records.push(Candidate { at, tag: record.tag, of });
+                }
+            }
+            Ok::<(), LogError>(())
+        });
+        if let Err(error) = walked {
+            self.tables.lock().unhealthy = Some(error.to_string());
+            keeper.trouble = Some(error.to_string());
+            return false;
+        }
+        keeper.task = Task::Move(Moving {
+            segment,
+            records,
+            next: 0,
+            found: false,
+            moved: Vec::new(),
+            group: 0,
+        });
+        true
+    }
+
+    fn continue_move(&self, keeper: &mut Keeper, mut moving: Moving) -> bool {
+        if !moving.moved.is_empty() {
+            if self.durable.reached() < moving.group && !is_planted(Bug::MoveBeforeDurable) {
+                keeper.task = Task::Move(moving);
+                return false;
+            }
+            self.tables.lock().publish(&moving.moved);
+            moving.moved.clear();
+        }
+        if moving.next < moving.records.len() {
+            let to = (moving.next + SLICE).min(moving.records.len());
+            let slice = &moving.records[moving.next..to];
+            let done = self.move_slice(slice, &mut moving.moved);
+            moving.next = to;
+            match done {
+                Ok(group) => {
+                    moving.group = group;
+                    moving.found |= !moving.moved.is_empty();
+                    if is_planted(Bug::MoveBeforeDurable) {
+                        self.tables.lock().publish(&moving.moved);
+                    }
+                    keeper.task = Task::Move(moving);
+                    self.filled.notify_one();
+                }
+                Err(error) => keeper.trouble = Some(format!("no space reclaimed: {error}")),
+            }
+            return true;
+        }
+        if moving.found {
+            // What ended while it was moved may still refer to its old place: look again.
+            moving.next = 0;
+            moving.found = false;
+            keeper.task = Task::Move(moving);
+            return true;
+        }
+        match keeper.spares.drop_segment(moving.segment) {
+            Ok(_) => true,
+            Err(error) => {
+                self.poison(&error.to_string());
+                false
+            }
+        }
+    }
+
+    /// Appends what still lives of a slice of the segment; says which group it went to.
+    fn move_slice(&self, slice: &[Candidate], moved: &mut Vec<Moved>) -> Result<u64, LogError> {
+        let living: Vec<Candidate> = {
+            let tables = self.tables.lock();
+            slice.iter().filter(|record| tables.lives(record)).copied().collect()
+        };
+        let mut scratch = Vec::new();
+        let mut group = 0;
+        for record in living {
+            let bytes = self.segments.read(record.at, &mut scratch)?.bytes.to_vec();
+            let mut tables = self.tables.lock();
+            if tables.lives(&record) {
+                tables.append_again(&record, &bytes, moved)?;
+                group = tables.observed();
+            }
+        }
+        Ok(group)
+    }
+}
+
+/// Whose record this is, if it is one that can live on by itself.
+fn owner_of(tag: u8, bytes: &[u8]) -> Option<u128> {
+    let mut from = Reader::new(bytes);
+    match tag {
+        tag::CREATE | tag::BODY | tag::TRAIL | tag::FINISH => from.serial().ok().map(u128::from),
+        tag::ANSWERED => from.get::<RequestId>().ok().map(|request| request.0),
+        _ => None,
+    }
+}
+
+impl Tables {
+    /// Whether something still refers to a record.
+    fn lives(&self, record: &Candidate) -> bool {
+        let serial = record.of as u64;
+        match record.tag {
+            tag::CREATE | tag::BODY => match self.slab.find(serial) {
+                Some(no) => self.slab.get(no).body == Some(record.at),
+                None => self.ended_body(serial) == Some(record.at),
+            },
+            tag::TRAIL => {
+                let slot = self.slab.find(serial).map(|no| self.slab.get(no));
+                slot.is_some_and(|slot| slot.trail == Some(record.at))
+            }
+            tag::FINISH => self.history.find(serial).is_some_and(|entry| entry.at == record.at),
+            _ => self.requests.find(RequestId(record.of)) == Some(record.at),
+        }
+    }
+
+    fn ended_body(&self, serial: u64) -> Option<Loc> {
+        self.image_of(&self.history.find(serial)?).ok()?.body
+    }
+
+    fn append(&mut self, tag: u8, bytes: &[u8]) -> Result<Loc, LogError> {
+        self.writer_mut().begin(bytes.len() + RECORD_OVERHEAD)?;
+        Ok(self.writer_mut().push(tag, bytes))
+    }
+
+    fn append_again(
+        &mut self,
+        record: &Candidate,
+        bytes: &[u8],
+        moved: &mut Vec<Moved>,
+    ) -> Result<(), LogError> {
+        let (serial, from) = (record.of as u64, record.at);
+        match record.tag {
+            tag::CREATE | tag::BODY => {
+                let to = self.append(tag::BODY, bytes)?;
+                if self.slab.find(serial).is_some() {
+                    moved.push(Moved::Body { serial, from, to });
+                } else if let Some(entry) = self.history.find(serial)
+                    && let Ok((image, trail)) = self.finished(&entry)
+                {
+                    // Its last record says where the body is, so it is written again with it.
+                    let mut bytes = Vec::new();
+                    Image { body: Some(to), ..image }.put(&mut bytes);
+                    trail.put(&mut bytes);
+                    let to = self.append(tag::FINISH, &bytes)?;
+                    moved.push(Moved::Finish { serial, from: entry.at, to });
+                }
+            }
+            tag::TRAIL => {
+                let to = self.append(tag::TRAIL, bytes)?;
+                moved.push(Moved::Trail { serial, from, to });
+            }
+            tag::FINISH => {
+                let to = self.append(tag::FINISH, bytes)?;
+                moved.push(Moved::Finish { serial, from, to });
+            }
+            _ => {
+                let to = self.append(tag::ANSWERED, bytes)?;
+                moved.push(Moved::Answer { request: RequestId(record.of), from, to });
+            }
+        }
+        Ok(())
+    }
+
+    /// Says where moved records are now, unless they were written anew in the meantime.
+    fn publish(&mut self, moved: &[Moved]) {
+        for moved in moved {
+            match *moved {
+                Moved::Body { serial, from, to } => {
+                    if let Some(no) = self.slab.find(serial)
+                        && self.slab.get(no).body == Some(from)
+                    {
+                        self.slab.get_mut(no).body = Some(to);
+                    }
+                }
+                Moved::Trail { serial, from, to } => {
+                    if let Some(no) = self.slab.find(serial)
+                        && self.slab.get(no).trail == Some(from)
+                    {
+                        self.slab.get_mut(no).trail = Some(to);
+                    }
+                }
+                Moved::Finish { serial, from, to } => {
+                    if self.history.find(serial).is_some_and(|entry| entry.at == from) {
+                        self.history.relocate(serial, to);
+                    }
+                }
+                Moved::Answer { request, from, to } => {
+                    if self.requests.find(request) == Some(from) {
+                        self.requests.relocate(request, to);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! The threads of a running store: one syncs groups, one keeps the house.
+
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use std::sync::atomic::Ordering;
+
+use super::Embedded;
+
+/// How long the keeper sleeps when there is nothing to do.
+const IDLE: Duration = Duration::from_millis(50);
+
+/// A store whose threads run. They stop, and everything is synced, when this is dropped.
+#[derive(Debug)]
+pub struct Running {
+    store: Embedded,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Embedded {
+    /// Starts the threads that make groups durable and keep the log small.
+    pub fn run(self) -> std::io::Result<Running> {
+        let syncer = self.clone();
+        let keeper = self.clone();
+        let named = |name: &str| std::thread::Builder::new().name(name.to_owned());
+        let threads = vec![
+            named("windrow-sync").spawn(move || syncer.sync_loop())?,
+            named("windrow-keep").spawn(move || keeper.keep_loop())?,
+        ];
+        Ok(Running { store: self, threads })
+    }
+
+    /// Writes and syncs one group; false if none waited.
+    pub fn sync_step(&self) -> bool {
+        self.shared.sync_step()
+    }
+
+    fn sync_loop(&self) {
+        loop {
+            if self.shared.sync_step() {
+                continue;
+            }
+            let mut tables = self.shared.tables.lock();
+            if self.shared.durable.poisoned().is_some() {
+                return;
+            }
+            if tables.writer().pending_bytes() > 0 {
+                continue;
+            }
+            if self.shared.is_stopping() {
+                return;
+            }
+            self.shared.filled.wait(&mut tables);
+        }
+    }
+
+    fn keep_loop(&self) {
+        while !self.shared.is_stopping() && self.poisoned().is_none() {
+            if !self.keep_step() {
+                std::thread::park_timeout(IDLE);
+            }
+        }
+    }
+}
+
+impl std::ops::Deref for Running {
+    type Target = Embedded;
+
+    fn deref(&self) -> &Embedded {
+        &self.store
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.store.shared.stopping.store(true, Ordering::Release);
+        // Under the lock, so that the syncer cannot miss it between its look and its sleep.
+        drop(self.store.shared.tables.lock());
+        self.store.shared.filled.notify_all();
+        for thread in self.threads.drain(..) {
+            thread.thread().unpark();
+            if thread.join().is_err() {
+                self.store.shared.poison("a thread of the store panicked");
+            }
+        }
+    }
+}

@@ -1,0 +1,4 @@
+pub mod clock;
+pub mod disk;
+pub mod model;
+pub mod random;

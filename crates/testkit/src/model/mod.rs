@@ -1,0 +1,198 @@
+//! The model store: what a queue is, without anything that makes it fast.
+//!
+//! It keeps whole values in ordered maps, decides each request in order with the same rules as
+//! every store, and answers at once. Its worth is that it is obviously right: other stores must
+//! answer as it does. Every step is checked against the table of transitions, and after each
+//! command the counts of every parent that changed are compared with a recount.
+//!
+//! Leaves out durability, speed and limits of memory.
+
+mod ledger;
+mod names;
+mod order;
+mod ready;
+mod state;
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use windrow_core::command::Grant;
+use windrow_core::explain::{Explanation, explain};
+use windrow_core::invariants::check_tally;
+use windrow_core::item::Marks;
+use windrow_core::ports::{Count, Inspected, Listener, Now, Store, StoreError, Work};
+use windrow_core::{Answer, Item, ItemId, Ledger, Request, State as Doing, Timestamp, decide};
+
+use ready::Listening;
+pub use state::{Remembered, State};
+
+/// The plainest store.
+#[derive(Debug)]
+pub struct Model {
+    inside: Mutex<Inside>,
+}
+
+#[derive(Debug)]
+struct Inside {
+    state: State,
+    listening: Option<Listening>,
+}
+
+/// A mistake of the model, so that what compares stores can show that it would notice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Slip {
+    /// Hands out the newest item of a tenant instead of the oldest.
+    NewestFirst,
+    /// Never gives the oldest item its turn.
+    AgeForgotten,
+    /// Counts a group's leases and never takes one off.
+    GroupLeaks,
+    /// Hands out what is paused.
+    PauseIgnored,
+    /// Never notices that a lease ran out.
+    ExpiryMissed,
+    /// Shows no trail of an item that has ended.
+    TrailLost,
+}
+
+impl Slip {
+    pub const ALL: [Slip; 6] = [
+        Slip::NewestFirst,
+        Slip::AgeForgotten,
+        Slip::GroupLeaks,
+        Slip::PauseIgnored,
+        Slip::ExpiryMissed,
+        Slip::TrailLost,
+    ];
+}
+
+impl Model {
+    /// An empty model whose leases are drawn from `seed`.
+    pub fn new(seed: u64) -> Model {
+        let inside = Inside { state: State::new(seed), listening: None };
+        Model { inside: Mutex::new(inside) }
+    }
+
+    /// A model that makes one mistake.
+    pub fn slipping(seed: u64, slip: Slip) -> Model {
+        let model = Model::new(seed);
+        model.inside.lock().state.slip = Some(slip);
+        model
+    }
+
+    /// Everything that it holds.
+    pub fn state(&self) -> State {
+        self.inside.lock().state.clone()
+    }
+
+    /// The next claim is to hand out exactly these items, and panics if that is unlawful.
+    pub fn follow(&self, items: Vec<ItemId>) {
+        self.inside.lock().state.follow(items);
+    }
+
+    /// Decides requests in order, at a time.
+    pub fn submit_now(&self, batch: Vec<Request>, now: Timestamp) -> Vec<Answer<Work>> {
+        let mut inside = self.inside.lock();
+        let now = now.max(inside.state.now);
+        inside.state.now = now;
+        let answers = batch.into_iter().map(|request| inside.state.answer(request, now)).collect();
+        inside.tell(now);
+        answers
+    }
+}
+
+impl State {
+    fn answer(&mut self, request: Request, now: Timestamp) -> Answer<Work> {
+        self.touched.clear();
+        let answer = decide(self, request, now);
+        for parent in std::mem::take(&mut self.touched) {
+            check_tally(self, parent);
+        }
+        let shown: Result<Answer<Work>, StoreError> = answer.map(|grant| Ok(self.show(grant)));
+        shown.expect("showing what was claimed cannot fail")
+    }
+
+    /// What a worker gets. An answer given again leaves out what is gone by now.
+    fn show(&self, grant: Grant<Item>) -> Grant<Work> {
+        let Grant { lease, expires_at, items } = grant;
+        let items = items.into_iter().filter_map(|item| self.work(item)).collect();
+        Grant { lease, expires_at, items }
+    }
+
+    fn work(&self, item: Item) -> Option<Work> {
+        let body = self.bodies.get(&item.id)?.clone();
+        let input = self.trail(&item).ok()?.input_of(item.stage).map(<[u8]>::to_vec);
+        Some(Work { item, body, stage: self.stage_name(&item).clone(), input })
+    }
+
+    fn inspect(&self, id: ItemId) -> Option<Inspected> {
+        let item = *self.items.get(&id)?;
+        let lost = self.slip == Some(Slip::TrailLost) && item.is_done();
+        Some(Inspected {
+            item,
+            body: self.bodies.get(&id)?.clone(),
+            trail: self.trails.get(&id).filter(|_| !lost).cloned().unwrap_or_default(),
+            tally: self.tallies.get(&id).filter(|_| item.has(Marks::PARENT)).cloned(),
+            successor: self.successors.get(&id).copied(),
+        })
+    }
+}
+
+impl Store for Model {
+    async fn submit(
+        &self,
+        batch: Vec<Request>,
+        now: Now,
+    ) -> Result<Vec<Answer<Work>>, StoreError> {
+        match now {
+            Now::Given(now) => Ok(self.submit_now(batch, now)),
+            Now::Database => Err(StoreError::NotApplied("the model has no clock".into())),
+        }
+    }
+
+    async fn inspect(&self, id: ItemId) -> Result<Option<Inspected>, StoreError> {
+        Ok(self.inside.lock().state.inspect(id))
+    }
+
+    async fn explain(&self, id: ItemId, now: Timestamp) -> Result<Option<Explanation>, StoreError> {
+        Ok(explain(&self.inside.lock().state, id, now).ok())
+    }
+
+    async fn children(&self, id: ItemId, from: u32, limit: usize) -> Result<Vec<ItemId>, StoreError> {
+        let state = &self.inside.lock().state;
+        let Some(item) = state.items.get(&id) else {
+            return Ok(Vec::new());
+        };
+        Ok(state.children(id, item.generation, from, limit))
+    }
+
+    async fn items(&self, after: Option<ItemId>, limit: usize) -> Result<Vec<Item>, StoreError> {
+        let state = &self.inside.lock().state;
+        let all = state.items.values();
+        Ok(all.filter(|item| Some(item.id) > after).take(limit).copied().collect())
+    }
+
+    fn counts(&self) -> Vec<Count> {
+        self.inside.lock().state.counts()
+    }
+
+    fn next_due(&self) -> Option<Timestamp> {
+        let state = &self.inside.lock().state;
+        let visible = state.items.values().filter_map(|item| match item.state {
+            Doing::Pending { not_before } if not_before > state.now => Some(not_before),
+            _ => None,
+        });
+        visible.chain(state.leases.values().map(|lease| lease.expires)).min()
+    }
+
+    fn advance(&self, now: Timestamp) {
+        let mut inside = self.inside.lock();
+        let now = now.max(inside.state.now);
+        inside.state.now = now;
+        inside.tell(now);
+    }
+
+    fn listen(&self, listener: Arc<dyn Listener>) {
+        self.inside.lock().listening = Some(Listening::new(listener));
+    }
+}

@@ -1,0 +1,47 @@
+//! The long proofs and the bench: programs of `windrow-testkit`, built as users get Windrow.
+//!
+//! They live there because they need the queue; xtask stays small and builds in seconds.
+
+use std::ffi::OsString;
+
+use crate::{Verb, cargo};
+
+pub(crate) const CRASH: Verb = Verb {
+    name: "crash",
+    summary: "kill -9 and power-cut cycles with a ledger of acknowledgements",
+    help: None,
+    run: |words| testkit("crash", words),
+};
+
+pub(crate) const SIM: Verb = Verb {
+    name: "sim",
+    summary: "seeded simulation of engine and store; a failure prints its seed",
+    help: None,
+    run: |words| testkit("sim", words),
+};
+
+pub(crate) const PLANTED: Verb = Verb {
+    name: "planted",
+    summary: "plants known bugs and demands that the suites catch each",
+    help: None,
+    run: |words| testkit("planted", words),
+};
+
+pub(crate) const BENCH: Verb = Verb {
+    name: "bench",
+    summary: "measures Windrow beside the limit of the machine",
+    help: None,
+    run: |words| testkit("bench", words),
+};
+
+fn testkit(program: &str, words: Vec<OsString>) -> anyhow::Result<()> {
+    let build = [
+        "run",
+        "--quiet",
+        "--release",
+        "--package",
+        "windrow-testkit",
+        "--bin",
+    ];
+    cargo::run(cargo::cargo(&build).arg(program).arg("--").args(words))
+}

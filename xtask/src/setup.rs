@@ -1,0 +1,146 @@
+//! What a command needs on this machine, installed when it is missing, and said aloud.
+//!
+//! Leaves out the C linker on purpose: cargo needed one to build the program you are reading.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::Context as _;
+
+use crate::cargo;
+
+/// The version the rules in `deny.toml` are written for; see docs/decisions for how it was chosen.
+pub(crate) const CARGO_DENY_VERSION: &str = "0.20.2";
+
+/// Something a command cannot do without.
+#[derive(Clone, Copy)]
+pub(crate) enum Need {
+    Rustfmt,
+    Clippy,
+    CargoDeny,
+}
+
+/// Looks for every need and installs what is missing.
+pub(crate) fn ensure(needs: &[Need]) -> anyhow::Result<()> {
+    let missing: Vec<&Need> = needs.iter().filter(|need| !need.is_here()).collect();
+    if missing.is_empty() {
+        eprintln!("set-up: everything is here, nothing to install");
+    }
+    for need in missing {
+        let started = Instant::now();
+        eprintln!(
+            "set-up: {} is missing, installing it ({})",
+            need.name(),
+            need.price()
+        );
+        need.install()
+            .with_context(|| format!("cannot install {}", need.name()))?;
+        eprintln!(
+            "set-up: {} installed in {} s",
+            need.name(),
+            started.elapsed().as_secs()
+        );
+    }
+    Ok(())
+}
+
+/// The cargo-deny we installed, else whatever the machine has.
+pub(crate) fn cargo_deny() -> Command {
+    let ours = cargo_deny_root().join("bin/cargo-deny");
+    let program = if ours.exists() {
+        ours
+    } else {
+        PathBuf::from("cargo-deny")
+    };
+    let mut command = Command::new(program);
+    command.current_dir(cargo::root());
+    command
+}
+
+impl Need {
+    fn name(self) -> &'static str {
+        match self {
+            Need::Rustfmt => "rustfmt",
+            Need::Clippy => "clippy",
+            Need::CargoDeny => "cargo-deny",
+        }
+    }
+
+    fn price(self) -> &'static str {
+        match self {
+            Need::Rustfmt | Need::Clippy => "a rustup component, seconds",
+            Need::CargoDeny => "built once into the target directory, about a minute on two cores",
+        }
+    }
+
+    fn is_here(self) -> bool {
+        match self {
+            Need::Rustfmt => cargo::answers(&mut cargo::cargo(&["fmt", "--version"])),
+            Need::Clippy => cargo::answers(&mut cargo::cargo(&["clippy", "--version"])),
+            Need::CargoDeny => cargo_deny_is_here(),
+        }
+    }
+
+    fn install(self) -> anyhow::Result<()> {
+        match self {
+            Need::Rustfmt | Need::Clippy => {
+                cargo::run(Command::new("rustup").args(["component", "add", self.name()]))
+                    .context("without rustup, take it from where your Rust toolchain came from")
+            }
+            Need::CargoDeny => install_cargo_deny(),
+        }
+    }
+}
+
+/// Any other version is as good as none: an old one cannot read today's metadata and panics, and
+/// configuration keys change between versions.
+fn cargo_deny_is_here() -> bool {
+    let Ok(output) = cargo_deny().arg("--version").output() else {
+        return false;
+    };
+    let version = String::from_utf8_lossy(&output.stdout);
+    output.status.success() && version.trim().ends_with(CARGO_DENY_VERSION)
+}
+
+/// Unoptimised, because it runs for a fraction of a second and then waits for the next run:
+/// building it takes a third of the time of the optimised one.
+fn install_cargo_deny() -> anyhow::Result<()> {
+    let words = [
+        "install",
+        "cargo-deny",
+        "--quiet",
+        "--locked",
+        "--debug",
+        "--force",
+    ];
+    let mut command = cargo::cargo(&words);
+    command
+        .args(["--version", CARGO_DENY_VERSION, "--root"])
+        .arg(cargo_deny_root());
+    command
+        .env("CARGO_PROFILE_DEV_DEBUG", "false")
+        .env_remove("CARGO_TARGET_DIR");
+    cargo::run(&mut command)
+}
+
+fn cargo_deny_root() -> PathBuf {
+    cargo::target_dir().join("tools")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_that_needs_nothing_is_left_alone() {
+        ensure(&[]).unwrap();
+    }
+
+    #[test]
+    fn every_need_says_what_installing_it_costs() {
+        for need in [Need::Rustfmt, Need::Clippy, Need::CargoDeny] {
+            assert!(!need.price().is_empty(), "{}", need.name());
+        }
+    }
+}

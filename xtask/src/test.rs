@@ -1,0 +1,236 @@
+//! Test: every check a change must pass, in the order in which they are cheap to fail.
+//!
+//! Decides the order, stops at the first failure and says what to do about it. Leaves the checks
+//! themselves to the tools and modules they belong to.
+
+use std::ffi::OsString;
+use std::time::{Duration, Instant};
+
+use anyhow::bail;
+
+use crate::setup::{self, Need};
+use crate::{Verb, cargo, delegate, deny, tidy};
+
+pub(crate) const VERB: Verb = Verb {
+    name: "test",
+    summary: "every check a change must pass; --all adds the long proofs",
+    help: Some(HELP),
+    run,
+};
+
+const HELP: &str = "\
+cargo xtask test [--all]
+
+Installs what is missing (and says so), then runs, cheapest failure first:
+
+  format    cargo fmt --check
+  lint      cargo clippy, warnings denied
+  tidy      the house rules: sizes, names, layers, documents (cargo xtask tidy)
+  deny      licences, sources and bans of all dependencies (cargo xtask deny)
+  test      cargo test --workspace
+
+The first failure ends the run and says what to do. All of it stays under
+20 minutes on two cores; run it before every push.
+
+  --all     afterwards the long proofs, which take hours:
+            crash kill --cycles 300, crash power --cycles 200,
+            sim --ops 10000000, planted
+";
+
+/// What the short run may take before it stops being something one does before every push.
+const BUDGET: Duration = Duration::from_secs(20 * 60);
+
+struct Step {
+    name: &'static str,
+    /// What to do when it fails.
+    remedy: &'static str,
+    /// `Some` is a loud sentence about something that could not be checked here.
+    run: fn() -> anyhow::Result<Option<&'static str>>,
+}
+
+const STEPS: &[Step] = &[
+    Step {
+        name: "format",
+        remedy: "run `cargo fmt --all` and look at what it changed",
+        run: || ran(&["fmt", "--all", "--check"]),
+    },
+    Step {
+        name: "lint",
+        remedy: "follow the lint, or `#[expect]` it on the spot with a reason",
+        run: || {
+            ran(&[
+                "clippy",
+                "--workspace",
+                "--all-targets",
+                "--",
+                "-D",
+                "warnings",
+            ])
+        },
+    },
+    Step {
+        name: "tidy",
+        remedy: "each finding says what it wants; `cargo xtask tidy` repeats only this step",
+        run: || tidy::check().map(|()| None),
+    },
+    Step {
+        name: "deny",
+        remedy: "read the reason in deny.toml; `cargo xtask deny` repeats only this step",
+        run: deny::check,
+    },
+    Step {
+        name: "test",
+        remedy: "the failing test's name is a sentence about what no longer holds; \
+                 `cargo test --workspace NAME` repeats it",
+        run: || ran(&["test", "--workspace"]),
+    },
+];
+
+const PROOFS: &[Step] = &[
+    Step {
+        name: "crash kill",
+        remedy: "an acknowledged item was lost or settled twice; the report names the item",
+        run: || proved(&delegate::CRASH, &["kill", "--cycles", "300"]),
+    },
+    Step {
+        name: "crash power",
+        remedy: "an acknowledged item did not survive a power cut; the report names the item",
+        run: || proved(&delegate::CRASH, &["power", "--cycles", "200"]),
+    },
+    Step {
+        name: "sim",
+        remedy: "run `cargo xtask sim` again with the seed that was printed",
+        run: || proved(&delegate::SIM, &["--ops", "10000000"]),
+    },
+    Step {
+        name: "planted",
+        remedy: "a planted bug went unnoticed: a suite is missing a case",
+        run: || proved(&delegate::PLANTED, &[]),
+    },
+];
+
+fn run(words: Vec<OsString>) -> anyhow::Result<()> {
+    let all = match words.as_slice() {
+        [] => false,
+        [word] if word == "--all" => true,
+        _ => bail!("test takes --all or nothing; try --help"),
+    };
+    setup::ensure(&[Need::Rustfmt, Need::Clippy, Need::CargoDeny])?;
+
+    let short_took = take(STEPS)?;
+    if short_took > BUDGET {
+        eprintln!(
+            "\n** TOO SLOW: {} is over the {} budget",
+            shown(short_took),
+            shown(BUDGET)
+        );
+    }
+    if all {
+        take(PROOFS)?;
+    }
+    eprintln!("\nall passed");
+    Ok(())
+}
+
+/// Runs steps in order, each under a heading, and repeats at the end what was skipped.
+fn take(steps: &[Step]) -> anyhow::Result<Duration> {
+    let started = Instant::now();
+    let mut durations = Vec::new();
+    let mut skipped = Vec::new();
+    for step in steps {
+        eprintln!("\n==== {} {}", step.name, "=".repeat(70 - step.name.len()));
+        let step_started = Instant::now();
+        let outcome = (step.run)();
+        let took = step_started.elapsed();
+        match outcome {
+            Ok(loud) => skipped.extend(loud),
+            Err(error) => bail!(
+                "{error:#}\n\n{} failed after {}; what to do: {}",
+                step.name,
+                shown(took),
+                step.remedy
+            ),
+        }
+        eprintln!("{} ok, {}", step.name, shown(took));
+        durations.push((step.name, took));
+    }
+    eprintln!();
+    for (name, took) in durations {
+        eprintln!("  {name:<12} {:>8}", shown(took));
+    }
+    eprintln!("  {:<12} {:>8}", "together", shown(started.elapsed()));
+    for loud in skipped {
+        eprintln!("\n{loud}");
+    }
+    Ok(started.elapsed())
+}
+
+fn ran(words: &[&str]) -> anyhow::Result<Option<&'static str>> {
+    cargo::run(&mut cargo::cargo(words)).map(|()| None)
+}
+
+fn proved(proof: &Verb, words: &[&str]) -> anyhow::Result<Option<&'static str>> {
+    (proof.run)(words.iter().map(OsString::from).collect()).map(|()| None)
+}
+
+fn shown(duration: Duration) -> String {
+    match duration.as_secs() {
+        0..60 => format!("{:.1} s", duration.as_secs_f64()),
+        secs => format!("{} m {:02} s", secs / 60, secs % 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: Step = Step {
+        name: "good",
+        remedy: "none",
+        run: || Ok(None),
+    };
+    const BAD: Step = Step {
+        name: "bad",
+        remedy: "mend it",
+        run: || bail!("broken"),
+    };
+    const NEVER: Step = Step {
+        name: "never",
+        remedy: "none",
+        run: || panic!("was reached"),
+    };
+
+    #[test]
+    fn steps_that_pass_pass_together() {
+        take(&[GOOD, GOOD]).unwrap();
+    }
+
+    #[test]
+    fn the_first_failure_stops_the_run_and_says_what_to_do() {
+        let error = take(&[GOOD, BAD, NEVER]).unwrap_err();
+        let text = error.to_string();
+        assert!(
+            text.contains("bad failed") && text.contains("mend it"),
+            "{text}"
+        );
+        assert!(text.contains("broken"), "{text}");
+    }
+
+    #[test]
+    fn the_help_names_every_step_and_every_proof() {
+        for step in STEPS.iter().chain(PROOFS) {
+            assert!(HELP.contains(step.name), "{}", step.name);
+        }
+    }
+
+    #[test]
+    fn durations_read_like_a_clock() {
+        assert_eq!(shown(Duration::from_millis(1_240)), "1.2 s");
+        assert_eq!(shown(Duration::from_secs(185)), "3 m 05 s");
+    }
+
+    #[test]
+    fn an_unknown_word_is_refused_before_anything_runs() {
+        assert!(run(vec!["--everything".into()]).is_err());
+    }
+}
