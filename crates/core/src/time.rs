@@ -17,6 +17,12 @@ impl Timestamp {
         Timestamp(self.0.saturating_add(ms))
     }
 
+    /// The end of the second in which it lies. Keeping is reckoned in whole seconds, so that a
+    /// store may keep little about each of very many ended items.
+    pub const fn end_of_second(self) -> Timestamp {
+        Timestamp(self.0.div_ceil(1_000).saturating_mul(1_000))
+    }
+
     /// Milliseconds from `earlier` to this moment, zero if it lies ahead.
     pub const fn since(self, earlier: Timestamp) -> u64 {
         self.0.saturating_sub(earlier.0)

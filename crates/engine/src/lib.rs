@@ -1,1 +1,22 @@
+//! The running queue, over any store.
+//!
+//! The store decides and persists; the engine gives it time, company and rhythm. It reads the
+//! clock once per batch, lets claims wait for work and wakes exactly as many as there is work for,
+//! ticks (expired leases, delays, sweeping), refuses what it cannot hold, keeps a ring of events
+//! and knows which workers are present. Nothing that must happen hangs on the engine's memory: it
+//! can be lost at any time.
 
+mod admission;
+mod batch;
+mod claim;
+pub mod clock;
+mod engine;
+pub mod events;
+pub mod presence;
+mod tick;
+mod wake;
+
+pub use admission::Limits;
+pub use clock::{Clock, SystemClock};
+pub use engine::{Engine, Failure};
+pub use tick::Job;

@@ -1,14 +1,14 @@
 //! `SimDisk`: a data directory in memory that fails the way disks fail, from a seed.
 //!
-//! It tells apart what a program *sees* and what is *durable*. Bytes become durable by `sync` of their
-//! file, sector by sector; names become durable by `sync_dir`, in order. Between the two, nothing is
-//! promised: [`SimDisk::crash`] keeps any subset of the unsynced sectors and any prefix of the
-//! unsynced directory operations. It can also fail a sync (and then lie, as kernels do: the pages
-//! count as clean although they never arrived), run full, flip a bit, return read and write errors,
-//! lose power in the middle of anything, and pretend to sync.
+//! It tells apart what a program *sees* and what is *durable*. Bytes become durable by `sync` of
+//! their file, sector by sector; names become durable by `sync_dir`, in order. Between the two,
+//! nothing is promised: [`SimDisk::crash`] keeps any subset of the unsynced sectors and any prefix
+//! of the unsynced directory operations. It can also fail a sync (and then lie, as kernels do: the
+//! pages count as clean although they never arrived), run full, flip a bit, return read and write
+//! errors, lose power in the middle of anything, and pretend to sync.
 //!
-//! The same seed and the same calls give the same disk. Leaves out sectors that tear inside (512 bytes
-//! arrive or do not), time, and reordering of directory operations.
+//! The same seed and the same calls give the same disk. Leaves out sectors that tear inside (512
+//! bytes arrive or do not), time, and reordering of directory operations.
 
 mod world;
 
@@ -48,8 +48,8 @@ impl SimDisk {
         SimDisk::of(self.world.lock().crash())
     }
 
-    /// What a power cut leaves when exactly the unsynced sectors that `survives(file, sector)` names
-    /// arrived, together with every directory operation.
+    /// What a power cut leaves when exactly the unsynced sectors that `survives(file, sector)`
+    /// names arrived, together with every directory operation.
     #[must_use]
     pub fn crash_where(&self, survives: impl FnMut(&str, u64) -> bool) -> SimDisk {
         SimDisk::of(self.world.lock().crash_where(survives))
@@ -73,8 +73,9 @@ impl SimDisk {
         self.world.lock().struck
     }
 
-    /// Fails the `nth` sync from now (1 is the next one; files and directory count together). Part of
-    /// the data arrives; the rest never will unless it is written anew, although later syncs say Ok.
+    /// Fails the `nth` sync from now (1 is the next one; files and directory count together). Part
+    /// of the data arrives; the rest never will unless it is written anew, although later syncs say
+    /// Ok.
     pub fn fail_sync(&self, nth: u64) {
         self.world.lock().fail_sync = Some(nth);
     }
@@ -99,8 +100,8 @@ impl SimDisk {
         self.world.lock().used()
     }
 
-    /// Switches the lie: syncs say Ok and make nothing durable. The control that a suite which proves
-    /// durability must catch.
+    /// Switches the lie: syncs say Ok and make nothing durable. The control that a suite which
+    /// proves durability must catch.
     pub fn set_lie(&self, lie: bool) {
         self.world.lock().lie = lie;
     }

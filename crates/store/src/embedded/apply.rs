@@ -9,7 +9,7 @@ use std::sync::Arc;
 use windrow_core::change::{Change, Created};
 use windrow_core::command::Scope;
 use windrow_core::invariants::{check_item, check_step};
-use windrow_core::item::{Body, End, Item, Marks, State, Status};
+use windrow_core::item::{BlobRef, Body, End, Item, Marks, State, Status};
 use windrow_core::planted::{Bug, is_planted};
 use windrow_core::ports::Happened;
 use windrow_core::settings::{Settings, Unique};
@@ -103,12 +103,15 @@ impl Tables {
             }
             Change::Blob { tenant, blob, references } => {
                 let no = self.text(&tenant);
+                // One that loses its last reference goes; one just stored has none yet.
+                let was_used = self.blobs.get(&(no, blob)).is_some_and(|known| *known > 0);
+                let references = (references > 0 || !was_used).then_some(references);
                 self.out.push(tag::BLOB, Target::Nobody, |out| {
                     tenant.put(out);
                     blob.put(out);
                     references.put(out);
                 });
-                self.blobs.insert((no, blob), references);
+                self.refer(no, blob, references);
             }
             Change::Answered { request, fingerprint, answer } => {
                 self.out.push(tag::ANSWERED, Target::Answered(request), |out| {
@@ -254,7 +257,10 @@ impl Tables {
         now: Timestamp,
     ) {
         let old = *self.slab.get(no);
-        self.leave(no);
+        let keeps_lease = before.lease().is_some() && before.lease() == after.lease();
+        if !keeps_lease {
+            self.leave(no);
+        }
         let moves_on = after.stage != before.stage || after.is_done();
         if moves_on {
             self.lanes.order(&self.slab, &old, false);
@@ -271,7 +277,9 @@ impl Tables {
         if old.state == StateTag::Held && slot.state == StateTag::Pending {
             self.slab.hold_key(no);
         }
-        if let State::Leased { lease } = after.state {
+        if let State::Leased { lease } = after.state
+            && !keeps_lease
+        {
             let lease = self.leases.number(lease);
             self.leases.link(&mut self.slab, lease, no);
             self.lanes.load(&self.slab, &slot, true);
@@ -388,19 +396,10 @@ impl Tables {
         self.cancelling.remove(&slot.serial);
         self.progress.remove(&slot.serial);
         let owner = self.owners.number(image.queue, image.tenant);
-        let forget = self.settings_no(image.queue).forget_completed
-            && end == End::Completed
-            && image.place.is_none()
-            && !after.has(Marks::PARENT);
         if slot.group != NIL {
             self.groups.leave(slot.group);
         }
         self.slab.remove(no);
-        if forget {
-            self.owners.moved(owner, Some(after.status()), None);
-            self.out.remove(Removed { serial: image.serial, place: None });
-            return;
-        }
         self.out.push(tag::FINISH, Target::Finished(image.serial), |out| {
             image.put(out);
             trail.put(out);
@@ -554,6 +553,14 @@ impl Tables {
         self.pauses.stages = stages.into_iter().collect();
         self.pauses.tenants = tenants.into_iter().collect();
         self.pauses.cells = cells.into_iter().collect();
+    }
+
+    /// How many items refer to a blob; none if it is gone.
+    pub(crate) fn refer(&mut self, tenant: u32, blob: BlobRef, references: Option<u32>) {
+        match references {
+            Some(references) => self.blobs.insert((tenant, blob), references),
+            None => self.blobs.remove(&(tenant, blob)),
+        };
     }
 
     /// New settings: every lane of the queue gets its policy and its items line up anew.

@@ -14,13 +14,14 @@ use windrow_core::limits::RETRY_AFTER_MS;
 use windrow_core::planted::{Bug, is_planted};
 use windrow_core::ports::{Happened, Ready, StoreError, Work};
 use windrow_core::refusal::{Full, Refusal};
+use windrow_core::trail::Trail;
 use windrow_core::transitions::Event;
 use windrow_core::{Change, Ledger, Timestamp};
 
 use super::codec::body::get_body;
 use super::codec::record::tag;
 use super::codec::{Malformed, Pack, Reader};
-use super::log::{Loc, Segments};
+use super::log::{Loc, LogError, Segments};
 use super::outbox::Target;
 use super::schedule::names::Names;
 use super::tables::Tables;
@@ -118,10 +119,11 @@ impl Embedded {
         let mut scratch = Vec::new();
         let mut items = Vec::with_capacity(placed.len());
         let mut unreadable = Vec::new();
-        for placed in placed {
-            match read_work(&self.shared.segments, &names, &placed, &mut scratch) {
+        for mut placed in placed {
+            match self.read_one(&names, &mut placed, &mut scratch) {
                 Ok(work) => items.push(work),
-                Err(what) => unreadable.push((placed.item, what)),
+                Err(Unread::Moved) => {}
+                Err(Unread::Damaged(what)) => unreadable.push((placed.item, what)),
             }
         }
         drop(names);
@@ -129,6 +131,32 @@ impl Embedded {
             self.shared.quarantine(&item, &what);
         }
         items
+    }
+}
+
+impl Embedded {
+    /// Reads an item that was handed out. Its record may have been moved while the disk was waited
+    /// for; then it is looked up again, unless the item is gone by now.
+    fn read_one(
+        &self,
+        names: &Names,
+        placed: &mut Placed,
+        scratch: &mut Vec<u8>,
+    ) -> Result<Work, Unread> {
+        loop {
+            match read_work(&self.shared.segments, names, placed, scratch) {
+                Err(Unread::Moved) => {
+                    let tables = self.shared.tables.lock();
+                    let no = tables.find_live(placed.item.id).ok_or(Unread::Moved)?;
+                    let slot = tables.slab.get(no);
+                    if (placed.body, placed.trail) == (slot.body, slot.trail) {
+                        return Err(Unread::Damaged("its segment is gone".into()));
+                    }
+                    (placed.body, placed.trail) = (slot.body, slot.trail);
+                }
+                read => return read,
+            }
+        }
     }
 }
 
@@ -144,24 +172,43 @@ fn is_refusal(answer: &Answer) -> bool {
     }
 }
 
+/// Why an item that was handed out could not be read.
+enum Unread {
+    /// Its segment was dropped after what lives in it was moved.
+    Moved,
+    Damaged(String),
+}
+
+impl From<LogError> for Unread {
+    fn from(error: LogError) -> Unread {
+        match error {
+            LogError::Dropped { .. } => Unread::Moved,
+            error => Unread::Damaged(error.to_string()),
+        }
+    }
+}
+
+impl From<Malformed> for Unread {
+    fn from(malformed: Malformed) -> Unread {
+        Unread::Damaged(malformed.to_string())
+    }
+}
+
 fn read_work(
     segments: &Segments,
     names: &Names,
     placed: &Placed,
     scratch: &mut Vec<u8>,
-) -> Result<Work, String> {
-    let malformed = |_: Malformed| Malformed.to_string();
-    let at = placed.body.ok_or("it has no place")?;
-    let record = segments.read(at, scratch).map_err(|error| error.to_string())?;
-    let (_, body) = get_body(record.bytes, names).map_err(malformed)?;
+) -> Result<Work, Unread> {
+    let at = placed.body.ok_or_else(|| Unread::Damaged("it has no place".into()))?;
+    let (_, body) = get_body(segments.read(at, scratch)?.bytes, names)?;
     let mut input = None;
     if placed.item.stage > 0
         && let Some(at) = placed.trail
     {
-        let record = segments.read(at, scratch).map_err(|error| error.to_string())?;
-        let from = &mut Reader::new(record.bytes);
-        from.serial().map_err(malformed)?;
-        let trail: windrow_core::trail::Trail = from.get().map_err(malformed)?;
+        let from = &mut Reader::new(segments.read(at, scratch)?.bytes);
+        from.serial()?;
+        let trail: Trail = from.get()?;
         input = trail.input_of(placed.item.stage).map(<[u8]>::to_vec);
     }
     Ok(Work { item: placed.item, body, stage: placed.stage.clone(), input })

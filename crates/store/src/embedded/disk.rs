@@ -4,8 +4,8 @@
 //! [`DiskFile::sync`], a file's name (create, rename, remove) after [`Disk::sync_dir`], and neither
 //! one through the other. Leaves out buffering, retries and any knowledge of what the files hold.
 //!
-//! There are two implementations: [`RealDisk`] over a directory, and `SimDisk` of the testkit, which
-//! forgets what was not synced, tears, fills up, fails and lies from a seed.
+//! There are two implementations: [`RealDisk`] over a directory, and `SimDisk` of the testkit,
+//! which forgets what was not synced, tears, fills up, fails and lies from a seed.
 
 use std::fmt;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};

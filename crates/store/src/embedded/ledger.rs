@@ -156,7 +156,7 @@ impl Tables {
             .collect();
         let mut due = Vec::new();
         for entry in self.history.iter() {
-            let young = (entry.ended_s + shortest_s).saturating_mul(1_000) > now.0;
+            let young = (entry.ended_s + shortest_s).saturating_mul(1_000) >= now.0;
             if due.len() >= limit || (young && excess.is_empty()) {
                 break;
             }
@@ -165,7 +165,7 @@ impl Tables {
             }
             let queue = self.owners.get(entry.owner).queue;
             let max_age_ms = self.settings_no(queue).retention.max_age_ms;
-            let old = entry.ended_s * 1_000 + max_age_ms <= now.0;
+            let old = now > Timestamp(entry.ended_s * 1_000).plus(max_age_ms);
             let many = excess.get_mut(&entry.owner);
             let beyond = many.is_some_and(|left| {
                 *left -= 1;
@@ -399,19 +399,26 @@ impl Ledger for Tables {
         }
     }
 
+    /// The newest first: children before their parents, so that the smallest slice finds a leaf.
     fn ending(&self, limit: usize) -> Vec<Ending> {
-        let cancelled = self.cancelling.iter().filter_map(|serial| {
+        let cancelled = self.cancelling.iter().rev().filter_map(|serial| {
             let slot = self.slab.get(self.slab.find(*serial)?);
-            Some(Ending { parent: self.id(*serial), generation: slot.generation })
+            Some((*serial, slot.generation))
         });
-        let orphans = self.trees.orphans();
-        let orphans =
-            orphans.map(|(parent, generation)| Ending { parent: self.id(parent), generation });
-        cancelled.chain(orphans).take(limit).collect()
+        let mut ending: Vec<(u64, u16)> = cancelled.take(limit).collect();
+        ending.extend(self.trees.orphans().rev().take(limit));
+        ending.sort_unstable_by(|a, b| b.cmp(a));
+        ending.dedup();
+        ending.truncate(limit);
+        let id = |serial| self.id(serial);
+        ending
+            .into_iter()
+            .map(|(parent, generation)| Ending { parent: id(parent), generation })
+            .collect()
     }
 
     fn foldable(&self, now: Timestamp, limit: usize) -> Vec<ItemId> {
-        let due = |ended_s: u64| ended_s * 1_000 + FOLD_AFTER_MS <= now.0;
+        let due = |ended_s: u64| now > Timestamp(ended_s * 1_000).plus(FOLD_AFTER_MS);
         let old = self.unfolded.iter().take_while(|(ended_s, _)| due(*ended_s));
         old.take(limit).map(|(_, serial)| self.id(*serial)).collect()
     }
@@ -421,7 +428,7 @@ impl Ledger for Tables {
     }
 
     fn remembered(&self, request: RequestId) -> Result<Option<(u64, Answer)>, Refusal> {
-        let Some(at) = self.requests.find(request) else { return Ok(None) };
+        let Some(at) = self.requests.recall(request, self.now) else { return Ok(None) };
         let nobody = ItemId(request.0);
         self.read(nobody, Some(at), Target::Answered(request), |bytes| {
             let from = &mut Reader::new(bytes);

@@ -234,7 +234,7 @@ impl Tables {
             }
             Record::Blob { tenant, blob, references } => {
                 let (tenant, _) = self.names.number(&tenant);
-                self.blobs.insert((tenant, blob), references);
+                self.refer(tenant, blob, references);
             }
             Record::Answered { request, at: when } => self.requests.put(request, at, when),
             Record::Clock(now) => self.now = self.now.max(now),

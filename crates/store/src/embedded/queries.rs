@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use windrow_core::command::{Answer, Request};
 use windrow_core::explain::{Explanation, explain};
+use windrow_core::item::Marks;
 use windrow_core::ledger::Ledger;
 use windrow_core::ports::{Count, Inspected, Listener, Now, Store, StoreError, Work};
 use windrow_core::refusal::Refusal;
@@ -44,7 +45,7 @@ impl Store for Embedded {
                 item,
                 body: tables.body(&item)?,
                 trail: tables.trail(&item)?,
-                tally: tables.tally(id).cloned(),
+                tally: tables.tally(id).filter(|_| item.has(Marks::PARENT)).cloned(),
                 successor: tables.successor(id),
             }))
         })
@@ -104,10 +105,11 @@ impl Store for Embedded {
     }
 
     fn next_due(&self) -> Option<Timestamp> {
-        let tables = self.shared.tables.lock();
+        let mut tables = self.shared.tables.lock();
         let delayed = tables.delayed.peek().map(|entry| Timestamp(entry.0.0));
         let gate = tables.gates.values().filter(|until| **until > tables.now).min().copied();
-        [delayed, tables.leases.next(), gate].into_iter().flatten().min()
+        let lease = tables.leases.next();
+        [delayed, lease, gate].into_iter().flatten().min()
     }
 
     fn advance(&self, now: Timestamp) {

@@ -303,7 +303,8 @@ impl Tables {
             queue: QueueNo(image.queue),
             tenant: TenantNo(image.tenant),
             kind: KindNo(image.kind),
-            group: None,
+            // It stands in no line, so its group needs no number.
+            group: image.group.as_ref().map(|_| GroupNo(NIL)),
             route: RouteNo(image.route),
             priority: image.priority,
             stage: image.stage,

@@ -89,8 +89,8 @@ fn what_follows_a_cut_tail_is_durable_and_the_old_tail_never_returns() {
 
 #[test]
 fn a_cut_group_is_erased_so_that_equal_new_sectors_cannot_complete_it() {
-    // The torn group lacks one sector, of zeros. The new life writes zeros there too, and crashes so
-    // that only that sector arrives. Without the erased header the old group would be whole.
+    // The torn group lacks one sector, of zeros. The new life writes zeros there too, and crashes
+    // so that only that sector arrives. Without the erased header the old group would be whole.
     let disk = SimDisk::new(4);
     let (mut log, _) = open(&disk).unwrap();
     commit(&mut log, &[&[9; 6000]]).unwrap();

@@ -1,7 +1,8 @@
 //! The directory of format 1 that every later program must still read.
 //!
-//! `write_format_1` is the one place that says what is in it. To check it in, or to add another after a
-//! change of format, write it to a real directory (`WINDROW_FIXTURE_DIR=… cargo test fixture`).
+//! `write_format_1` is the one place that says what is in it. To check it in, or to add another
+//! after a change of format, write it to a real directory (`WINDROW_FIXTURE_DIR=… cargo test
+//! fixture`).
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Many lives of one log: random work, ended by a power cut at any operation, a kill or a failed sync,
-//! over and over, beside a ledger of what was acknowledged.
+//! Many lives of one log: random work, ended by a power cut at any operation, a kill or a failed
+//! sync, over and over, beside a ledger of what was acknowledged.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,8 @@ struct Ledger {
 }
 
 impl Ledger {
-    /// Holds what recovery saw against the ledger. What was seen is served, so it counts from then on.
+    /// Holds what recovery saw against the ledger. What was seen is served, so it counts from then
+    /// on.
     fn compare(&mut self, seen: &[Seen]) -> Result<(), String> {
         if let Some((sequence, locs, records)) = self.unknown.take()
             && seen.last().is_some_and(|last| last.position.sequence == sequence)

@@ -8,3 +8,4 @@ mod lives;
 mod rig;
 mod segments;
 mod space;
+mod threads;

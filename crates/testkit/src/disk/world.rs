@@ -1,7 +1,7 @@
 //! The state behind a `SimDisk`: inodes with a seen and a durable image, names likewise.
 //!
-//! Every chance is drawn from one generator, so equal calls give equal worlds. All effects of faults
-//! are decided here; `disk.rs` only hands out handles.
+//! Every chance is drawn from one generator, so equal calls give equal worlds. All effects of
+//! faults are decided here; `disk.rs` only hands out handles.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -108,8 +108,8 @@ impl World {
         self.after(prefix, |inode, sector| survives(name(inode), sector), || true)
     }
 
-    /// The world after a power cut: `prefix` directory operations arrived, the sectors that `survives`
-    /// names, and a changed length where `grew` says so.
+    /// The world after a power cut: `prefix` directory operations arrived, the sectors that
+    /// `survives` names, and a changed length where `grew` says so.
     fn after(
         &mut self,
         prefix: usize,
@@ -208,8 +208,8 @@ impl World {
         if self.lie && !failed {
             return Ok(());
         }
-        // Names are journalled: a file system that cannot write its journal stops, it does not forget.
-        // So after a failure the rest of the operations is still to come.
+        // Names are journalled: a file system that cannot write its journal stops, it does not
+        // forget. So after a failure the rest of the operations is still to come.
         let arrived = match failed {
             true => self.dice.below(self.unsynced_names.len() + 1),
             false => self.unsynced_names.len(),

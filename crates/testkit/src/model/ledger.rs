@@ -69,7 +69,7 @@ impl State {
             (other.queue, other.tenant) == (root.queue, root.tenant)
         };
         let newer = ended[index + 1..].iter().filter(alike).count();
-        now.since(at) > keep.max_age_ms || newer >= keep.max_per_tenant as usize
+        now > at.end_of_second().plus(keep.max_age_ms) || newer >= keep.max_per_tenant as usize
     }
 }
 
@@ -244,7 +244,7 @@ impl Ledger for State {
             root.has(Marks::PARENT)
                 && !self.folded.contains(&root.id)
                 && self.tallies.get(&root.id).is_some_and(|tally| tally.gaps == 0)
-                && now.since(*at) > FOLD_AFTER_MS
+                && now > at.end_of_second().plus(FOLD_AFTER_MS)
         });
         due.map(|(_, root)| root.id).take(limit).collect()
     }

@@ -208,7 +208,7 @@ pub(crate) enum Record {
     Paused { scope: Scope, paused: bool },
     Settings { queue: Arc<str>, settings: Box<Settings> },
     Gate { resource: Arc<str>, closed_until: Timestamp },
-    Blob { tenant: Arc<str>, blob: BlobRef, references: u32 },
+    Blob { tenant: Arc<str>, blob: BlobRef, references: Option<u32> },
     Answered { request: RequestId, at: Timestamp },
     Clock(Timestamp),
 }

@@ -4,13 +4,14 @@
 //! Decides between four answers and writes nothing:
 //!
 //! - **continues**: the next segment starts with the expected group; this one was simply full.
-//! - **damage**, if a group with a higher number begins anywhere behind. It was written only after the
-//!   sync of the expected one had returned, so the expected group was durable and is lost. The header
-//!   of a later group is proof enough, even when its body is torn.
+//! - **damage**, if a group with a higher number begins anywhere behind. It was written only after
+//!   the sync of the expected one had returned, so the expected group was durable and is lost. The
+//!   header of a later group is proof enough, even when its body is torn.
 //! - **damage**, if a single flipped bit explains the whole difference (`rot.rs`).
 //! - **tail** otherwise: the expected group was never durable, or never begun.
 //!
-//! What cannot be told apart: two or more rotten bits in the very newest group look like a torn write.
+//! What cannot be told apart: two or more rotten bits in the very newest group look like a torn
+//! write.
 
 use std::sync::Arc;
 
@@ -34,7 +35,8 @@ pub(super) enum Ending {
     },
 }
 
-/// Judges the end of the walk over `segments[0]`, which stopped at `offset` in want of group `expected`.
+/// Judges the end of the walk over `segments[0]`, which stopped at `offset` in want of group
+/// `expected`.
 pub(super) fn judge(
     segments: &[Arc<Segment>],
     offset: u32,
@@ -43,14 +45,13 @@ pub(super) fn judge(
     let Some((here, later)) = segments.split_first() else {
         return Ok(Ending::Tail { torn: false });
     };
-    if let Some(next) = later.first()
-        && expected.is_some()
-        && let Some(header) = header_at(&mut Window::new(next), HEADER_BYTES)?
-        && expected == Some(header.sequence)
-    {
+    if continues(later, expected)? {
         return Ok(Ending::Continues);
     }
-    refuse_later_groups(segments, offset, expected)?;
+    if let Err(error) = refuse_later_groups(segments, offset, expected) {
+        // In a running log the next segment may have been begun between the two looks.
+        return if continues(later, expected)? { Ok(Ending::Continues) } else { Err(error) };
+    }
     let Some(sequence) = expected else {
         return Ok(Ending::Tail { torn: false });
     };
@@ -62,6 +63,13 @@ pub(super) fn judge(
     Ok(Ending::Tail { torn })
 }
 
+/// Whether the next segment starts with the expected group.
+fn continues(later: &[Arc<Segment>], expected: Option<u64>) -> Result<bool, LogError> {
+    let Some(next) = later.first() else { return Ok(false) };
+    let header = header_at(&mut Window::new(next), HEADER_BYTES)?;
+    Ok(header.is_some_and(|header| Some(header.sequence) == expected))
+}
+
 /// Fails if a group above `expected` begins at or behind `offset`, here or in a later segment.
 fn refuse_later_groups(
     segments: &[Arc<Segment>],
@@ -71,8 +79,8 @@ fn refuse_later_groups(
     for (index, segment) in segments.iter().enumerate() {
         let from = if index == 0 { offset } else { HEADER_BYTES };
         let Some((at, later)) = header_above(segment, from, expected)? else { continue };
-        // The lost group lay right before the one found: where the walk stopped, or, if later groups
-        // of a later segment are readable and its first is not, there.
+        // The lost group lay right before the one found: where the walk stopped, or, if later
+        // groups of a later segment are readable and its first is not, there.
         let first_is_lost = index > 0 && at > HEADER_BYTES;
         let lost = if first_is_lost { segment } else { &segments[0] };
         let offset = if first_is_lost { HEADER_BYTES } else { offset };

@@ -1,7 +1,7 @@
 //! What can go wrong with the log, told so that the reader knows what to do.
 //!
-//! Damage names a file and an offset and is never mixed with absence. An input/output error names the
-//! file and what was tried. Running out of room is its own answer, because it passes.
+//! Damage names a file and an offset and is never mixed with absence. An input/output error names
+//! the file and what was tried. Running out of room is its own answer, because it passes.
 
 use std::fmt;
 use std::io;
@@ -12,8 +12,8 @@ pub enum LogError {
     /// Bytes that were durable are not what was written. Restore a backup; nothing was changed.
     #[error(transparent)]
     Damage(#[from] Damage),
-    /// The operating system refused. After a failed write or sync of a group the log must not be used
-    /// any further: whether the group is durable is unknown, and a repeated sync would lie.
+    /// The operating system refused. After a failed write or sync of a group the log must not be
+    /// used any further: whether the group is durable is unknown, and a repeated sync would lie.
     #[error("{file}: {op} failed: {source}")]
     Io { file: String, op: Op, source: io::Error },
     /// Another process has the directory open.
@@ -22,7 +22,8 @@ pub enum LogError {
     /// The directory was written by a newer program.
     #[error("{file} has format {found}, and this program reads formats 1 to {known}")]
     Format { file: String, found: u32, known: u32 },
-    /// No segment could be made, and the reserve is used up. Nothing was appended; it may work later.
+    /// No segment could be made, and the reserve is used up. Nothing was appended; it may work
+    /// later.
     #[error("no room for another segment: {cause}")]
     NoSpace { cause: Box<LogError> },
     /// The command is larger than a whole segment. Nothing was appended.

@@ -6,17 +6,18 @@
 //! record  0 len    4 crc of tag and bytes   8 tag   9 bytes
 //! ```
 //!
-//! Every checksum starts from the segment's [`Salt`] instead of zero. For CRC-32, changing the start
-//! value changes the result of the *same* bytes always, so what was valid in segment 7 is never valid
-//! in segment 8. A record's checksum starts from its offset as well, so a record copied to another
-//! place of its segment is not valid there: what a location reads is what was written *there*.
+//! Every checksum starts from the segment's [`Salt`] instead of zero. For CRC-32, changing the
+//! start value changes the result of the *same* bytes always, so what was valid in segment 7 is
+//! never valid in segment 8. A record's checksum starts from its offset as well, so a record copied
+//! to another place of its segment is not valid there: what a location reads is what was written
+//! *there*.
 //!
-//! The header has a checksum of its own, so that its length can be trusted before the body is read, and
-//! so that a header alone proves that its group was begun.
+//! The header has a checksum of its own, so that its length can be trusted before the body is read,
+//! and so that a header alone proves that its group was begun.
 //!
 //! The padding is never empty and not zero: the last sector of a group always differs in many bits
-//! from zeros. Otherwise a torn write that loses a last sector with a single one bit in it would look
-//! like one flipped bit, which recovery refuses.
+//! from zeros. Otherwise a torn write that loses a last sector with a single one bit in it would
+//! look like one flipped bit, which recovery refuses.
 
 use super::error::{Damage, What};
 use super::header::{HEADER_BYTES, StoreId, u32_at};
@@ -38,8 +39,8 @@ const PADDING_MIN: usize = 4;
 pub(super) struct Salt(u32);
 
 impl Salt {
-    /// The number comes last and CRC-32 maps four bytes one to one: no two segments of a store share
-    /// a salt.
+    /// The number comes last and CRC-32 maps four bytes one to one: no two segments of a store
+    /// share a salt.
     pub(super) fn new(store: StoreId, segment: u32) -> Salt {
         let mut crc = crc32fast::Hasher::new();
         crc.update(&store.0);
@@ -147,7 +148,8 @@ pub(super) fn push_record(
     offset
 }
 
-/// The record that starts `bytes` by its length alone, and what it takes; none if it reaches beyond.
+/// The record that starts `bytes` by its length alone, and what it takes; none if it reaches
+/// beyond.
 pub(super) fn split_record(bytes: &[u8]) -> Option<(Record<'_>, usize)> {
     let len = record_bytes(bytes)?;
     let record = bytes.get(RECORD_OVERHEAD..len)?;

@@ -1,7 +1,7 @@
 //! The header block of a segment file.
 //!
-//! Its layout is the one thing that no later format may change, so that every program can tell "newer"
-//! from "damaged":
+//! Its layout is the one thing that no later format may change, so that every program can tell
+//! "newer" from "damaged":
 //!
 //! ```text
 //! 0  magic "WINDROW\n"    12  store id, 16 bytes    32  size of the file, u64

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::num::NonZeroU32;
 
-/// Where one record lies. Eight bytes, and `Option<Loc>` too, because segments are numbered from one.
-/// Ordered as the log is.
+/// Where one record lies. Eight bytes, and `Option<Loc>` too, because segments are numbered from
+/// one. Ordered as the log is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Loc {
     segment: NonZeroU32,

@@ -1,9 +1,9 @@
 //! The log: an append-only row of checksummed groups in preallocated segment files.
 //!
 //! This is everything below records. It decides where bytes lie, when they are durable, what a torn
-//! tail is and what is damage. It sees tags and bytes, never an item. It leaves out threads, clocks and
-//! the choice of what to drop: whoever owns it calls `begin`/`push` under a mutex, lets one syncer
-//! write groups, and lets one background loop call [`Spares::step`].
+//! tail is and what is damage. It sees tags and bytes, never an item. It leaves out threads, clocks
+//! and the choice of what to drop: whoever owns it calls `begin`/`push` under a mutex, lets one
+//! syncer write groups, and lets one background loop call [`Spares::step`].
 //!
 //! ```text
 //! segment-0000000012.log                        spare-0000000003.log   filling-0000000004.log
@@ -11,7 +11,7 @@
 //! │ header, 4096 │ group 7 │ group 8 │ group │ written, not used   │
 //! └──────────────┴────┬────┴─────────┴───────┴─ ─ ─ ─ ─ ─ ─ ─ ─ ─┘
 //!       ┌─────────────┴──────────────────────────────────┐
-//!       │ magic len sequence crc hcrc │ records │ padding │   one write, one sync
+//!       │ magic len sequence crc hcrc │ records │ padding │   durable by one sync
 //!       └──────────────────────────────┬─────────────────┘
 //!                     ┌────────────────┴─────┐
 //!                     │ len crc tag │ bytes  │   a `Loc` points here and is readable alone
@@ -21,17 +21,18 @@
 //! # One group, one sync, in order
 //!
 //! A group is the unit of durability: it counts as a whole or not at all. Exactly one is in flight,
-//! and the next is not written before the sync of the last one returned. So whatever a crash leaves,
-//! at most one group is torn, it is the newest, and **a group of which a later one exists was
-//! durable**. Recovery rests on that sentence; see `recover.rs`.
+//! and the next is not written before the sync of the last one returned. So whatever a crash
+//! leaves, at most one group is torn, it is the newest, and **a group of which a later one exists
+//! was durable**. Recovery rests on that sentence; see `recover.rs`.
 //!
 //! # Old bytes never come back
 //!
-//! Segment files are recycled and torn tails are overwritten, so old groups lie around in new files.
-//! Every checksum starts from a salt made of the store's id and the segment's number. CRC-32 is
-//! linear and the salts of two numbers always differ, so a group or record that was valid under one
-//! number is *certainly* invalid under another; that is not a matter of chance. Numbers are never
-//! used twice for a group. See `frame.rs`, and `recover.rs` for what lies behind a torn tail.
+//! Segment files are recycled and torn tails are overwritten, so old groups lie around in new
+//! files. Every checksum starts from a salt made of the store's id and the segment's number. CRC-32
+//! is linear and the salts of two numbers always differ, so a group or record that was valid under
+//! one number is *certainly* invalid under another; that is not a matter of chance. A number under
+//! which a group was durable is never given again. See `frame.rs`, and `recover.rs` for what lies
+//! behind a torn tail.
 //!
 //! # Life of a segment
 //!
@@ -70,8 +71,8 @@ pub struct Options {
     pub segment_bytes: u32,
     /// Written spare files that are kept beside the prepared next segment, for a full disk.
     pub reserve_segments: usize,
-    /// Dropped segments are recycled while there are fewer spares than this, else removed. More than
-    /// the reserve, so that a queue which drops as fast as it fills never writes zeros.
+    /// Dropped segments are recycled while there are fewer spares than this, else removed. More
+    /// than the reserve, so that a queue which drops as fast as it fills never writes zeros.
     pub spares_max: usize,
     /// The identity of the store if the directory is empty; otherwise the directory's own is kept.
     pub new_store_id: StoreId,

@@ -1,9 +1,10 @@
 //! The pool of files that wait to become segments, shared by the writer and the background.
 //!
-//! Decides which file becomes the next segment, and how much room is left. Writes headers and names: a
-//! file gets its segment name only when its header is durable, and is used only when its name is. One
-//! lock guards it; it is held while a file is made a segment, so that writer and background never make
-//! two of the same number, and never while zeros are written in the background.
+//! Decides which file becomes the next segment, and how much room is left. Writes headers and
+//! names: a file gets its segment name only when its header is durable, and is used only when its
+//! name is. One lock guards it; it is held while a file is made a segment, so that writer and
+//! background never make two of the same number, and never while zeros are written in the
+//! background.
 //!
 //! The writer normally finds the next segment prepared. When it outruns the background it makes a
 //! small segment itself, written with zeros like every other: at no time does a group go to a place
@@ -134,8 +135,8 @@ impl Pool {
         prepared.map(|()| true)
     }
 
-    /// Turns a full-sized spare into the next segment. If that fails before a sync did, the spare goes
-    /// back.
+    /// Turns a full-sized spare into the next segment. If that fails before a sync did, the spare
+    /// goes back.
     fn install(&self, state: &mut State, spare: Spare) -> Result<Arc<Segment>, LogError> {
         let header = self.next_header(self.options.segment_bytes);
         match self.dress(&spare, header) {
@@ -225,8 +226,8 @@ impl Pool {
         self.settle(state);
     }
 
-    /// Takes over what an earlier life left: the segment after the tail, and spare files. Removes files
-    /// of another size and half-written ones; the caller syncs the directory.
+    /// Takes over what an earlier life left: the segment after the tail, and spare files. Removes
+    /// files of another size and half-written ones; the caller syncs the directory.
     pub(super) fn adopt(&self, next: Option<Arc<Segment>>) -> Result<(), LogError> {
         let mut state = self.state.lock();
         state.next = next;

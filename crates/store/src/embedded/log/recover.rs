@@ -1,8 +1,8 @@
 //! Opening a log and finding its end.
 //!
-//! [`Log::open`] takes the lock and checks which files are there; it writes nothing. [`Log::recover`]
-//! hands every group from a position on to its visitor, judges the end (`ending.rs`), and makes the log
-//! ready to be written on.
+//! [`Log::open`] takes the lock and checks which files are there; it writes nothing.
+//! [`Log::recover`] hands every group from a position on to its visitor, judges the end
+//! (`ending.rs`), and makes the log ready to be written on.
 //!
 //! # Why the writer may go on over a torn tail
 //!
@@ -14,21 +14,22 @@
 //!   before the new life writes anything. Without that, a crash could combine old sectors with new
 //!   ones that happen to be equal and complete the old group after all.
 //! - Not its inner bytes. A walk looks for a group only at the end of the one before, with the next
-//!   number, so it would need a header of this segment with number `s + 1` or higher inside of the old
-//!   group's records; and only one group is in flight, so the life that wrote `s` never wrote a header
-//!   with a higher number anywhere. Records may carry bytes of a foreign log, but their checksums start
-//!   from another store's salt.
-//! - Not groups of an earlier use of the file: another number, another salt, never valid (`frame.rs`).
+//!   number, so it would need a header of this segment with number `s + 1` or higher inside of the
+//!   old group's records; and only one group is in flight, so the life that wrote `s` never wrote a
+//!   header with a higher number anywhere. Records may carry bytes of a foreign log, but their
+//!   checksums start from another store's salt.
+//! - Not groups of an earlier use of the file: another number, another salt, never valid
+//!   (`frame.rs`).
 //!
-//! The same holds for the search for later groups that turns a torn tail into damage: it looks for a
-//! number above `s`, and none was ever written if `s` was not durable.
+//! The same holds for the search for later groups that turns a torn tail into damage: it looks for
+//! a number above `s`, and none was ever written if `s` was not durable.
 //!
 //! # Why the last group is written again
 //!
-//! A process may die between write and sync, or after a sync that failed. The next one reads the group
-//! from the page cache, whole, and would serve what a power cut still takes away; after a failed sync
-//! the kernel even counts the pages as clean, and another sync would not write them. So recovery
-//! writes the last group once more, as it read it, and syncs it before anything is served.
+//! A process may die between write and sync, or after a sync that failed. The next one reads the
+//! group from the page cache, whole, and would serve what a power cut still takes away; after a
+//! failed sync the kernel even counts the pages as clean, and another sync would not write them. So
+//! recovery writes the last group once more, as it read it, and syncs it before anything is served.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -124,8 +125,9 @@ impl Log {
         &self.segments
     }
 
-    /// Visits every group from `from` on, or from the start of the oldest segment, then makes the log
-    /// ready to append behind the last one. Damage and errors of the visitor leave all as it was.
+    /// Visits every group from `from` on, or from the start of the oldest segment, then makes the
+    /// log ready to append behind the last one. Damage and errors of the visitor leave all as it
+    /// was.
     pub fn recover<E: From<LogError>>(
         self,
         from: Option<Position>,
@@ -208,9 +210,9 @@ impl Log {
     }
 }
 
-/// Keeps the segment right behind the tail as the next one if its size is right, and removes all others:
-/// nothing durable is in them. They are not recycled, because a torn group may lie in one, and the
-/// file could get the same number again.
+/// Keeps the segment right behind the tail as the next one if its size is right, and removes all
+/// others: nothing durable is in them. They are not recycled, because a torn group may lie in one,
+/// and the file could get the same number again.
 fn clear_beyond(
     pool: &Pool,
     beyond: VecDeque<Arc<Segment>>,

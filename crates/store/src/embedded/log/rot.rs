@@ -1,18 +1,20 @@
 //! Tells a flipped bit from a torn write.
 //!
-//! A write that was cut leaves sectors missing; rot leaves a group whole but for a bit. Both fail the
-//! checksum at the end of the log, but the first is to be cut off and the second is acknowledged data
-//! that must not vanish. So before a tail is cut, this module asks: is there *one* bit that explains
-//! everything?
+//! A write that was cut leaves sectors missing; rot leaves a group whole but for a bit. Both fail
+//! the checksum at the end of the log, but the first is to be cut off and the second is
+//! acknowledged data that must not vanish. So before a tail is cut, this module asks: is there
+//! *one* bit that explains everything?
 //!
-//! For a CRC the question needs no trying out. The checksum is linear, so the difference between the
-//! stored and the computed one (the syndrome) depends only on which bits differ, and the syndrome of a
-//! single bit is the one of the bit after it, shifted once. One pass over the bits compares them all.
-//! A 32-bit match could be chance (1 in 500 for a torn group of 1 MiB), so the answer counts only if
-//! every record of the group also matches its own checksum once the bit is flipped back.
+//! For a CRC the question needs no trying out. The checksum is linear, so the difference between
+//! the stored and the computed one (the syndrome) depends only on which bits differ, and the
+//! syndrome of a single bit is the one of the bit after it, shifted once. One pass over the bits
+//! compares them all. A 32-bit match could be chance (1 in 500 for a torn group of 1 MiB), so the
+//! answer counts only if every record of the group also matches its own checksum once the bit is
+//! flipped back.
 //!
-//! One doubt is left: a sector of which exactly one bit is set. Where it reads as zeros, either that very
-//! bit has flipped or the sector was never written. The second is likelier by far, so it counts as torn.
+//! One doubt is left: a sector of which exactly one bit is set. Where it reads as zeros, either
+//! that very bit has flipped or the sector was never written. The second is likelier by far, so it
+//! counts as torn.
 
 use super::frame::{GROUP_HEADER_BYTES, Group, GroupHeader, Salt};
 use super::loc::Position;
@@ -94,8 +96,8 @@ fn sector_of(byte: usize, group: &[u8], offset: usize) -> &[u8] {
     &group[start.saturating_sub(offset)..end]
 }
 
-/// The bit of a message of `len` bytes whose flip changes its CRC-32 by `syndrome`. At most one does,
-/// as long as the message is shorter than 512 MiB.
+/// The bit of a message of `len` bytes whose flip changes its CRC-32 by `syndrome`. At most one
+/// does, as long as the message is shorter than 512 MiB.
 fn single_bit(syndrome: u32, len: usize) -> Option<(usize, u8)> {
     if syndrome == 0 {
         return None;

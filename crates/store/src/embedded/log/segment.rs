@@ -1,9 +1,9 @@
 //! Segment files, and the row of them that makes the log.
 //!
-//! [`Segments`] is shared: readers take a segment out of it (an `Arc`) and read without any lock of the
-//! writer. A segment that is dropped meanwhile stays readable to whoever holds it. The row has no
-//! holes: segments join at the young end and leave at the old end, so that a missing number always
-//! means a lost file.
+//! [`Segments`] is shared: readers take a segment out of it (an `Arc`) and read without any lock of
+//! the writer. A segment that is dropped meanwhile stays readable to whoever holds it. The row has
+//! no holes: segments join at the young end and leave at the old end, so that a missing number
+//! always means a lost file.
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -100,8 +100,9 @@ impl Segment {
         &self.name
     }
 
-    /// Reads the record whose header is at `offset` and checks it. The bytes land in `scratch`, which
-    /// only ever grows. The record must have been written: ask `Writer::peek` for younger ones.
+    /// Reads the record whose header is at `offset` and checks it. The bytes land in `scratch`,
+    /// which only ever grows. The record must have been written: ask `Writer::peek` for younger
+    /// ones.
     pub fn read<'a>(&self, offset: u32, scratch: &'a mut Vec<u8>) -> Result<Record<'a>, LogError> {
         let damage = |why| LogError::from(Damage::new(&self.name, offset, What::Record(why)));
         if offset < HEADER_BYTES || offset >= self.bytes {
@@ -176,8 +177,8 @@ impl Segments {
         self.row.read().iter().map(|segment| u64::from(segment.bytes)).sum()
     }
 
-    /// A segment to read from. Whoever looks up a location under a mutex takes the segment under the
-    /// same mutex, and may then read at leisure: dropping it does not take it away.
+    /// A segment to read from. Whoever looks up a location under a mutex takes the segment under
+    /// the same mutex, and may then read at leisure: dropping it does not take it away.
     pub fn get(&self, number: u32) -> Result<Arc<Segment>, LogError> {
         let row = self.row.read();
         let oldest = row.front().map_or(FIRST_SEGMENT, |oldest| oldest.number);

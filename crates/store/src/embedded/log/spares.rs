@@ -1,14 +1,15 @@
 //! Spares: files made ready in the background, so that the log never waits for one.
 //!
-//! One background loop calls [`Spares::step`]. Each step does one small thing: promotes a spare to the
-//! prepared next segment, or writes one slice of zeros of a new spare. Zeros, because a sync that finds
-//! its blocks already written has no inode to update; slices with a sync every few, because a sync of
-//! the log queues behind whatever the disk still has to flush. A dropped segment becomes a spare as it
-//! is: its blocks are written, and its old groups can never be read under a new number.
+//! One background loop calls [`Spares::step`]. Each step does one small thing: promotes a spare to
+//! the prepared next segment, or writes one slice of zeros of a new spare. Zeros, because a sync
+//! that finds its blocks already written has no inode to update; slices with a sync every few,
+//! because a sync of the log queues behind whatever the disk still has to flush. A dropped segment
+//! becomes a spare as it is: its blocks are written, and its old groups can never be read under a
+//! new number.
 //!
-//! The spares are also the reserve for a full disk. [`Space`] says how much of it is left; who may use
-//! it is decided by the owner of the log. When the disk refuses a file the step says so and the next
-//! step tries again, so room that appears is found without a restart.
+//! The spares are also the reserve for a full disk. [`Space`] says how much of it is left; who may
+//! use it is decided by the owner of the log. When the disk refuses a file the step says so and the
+//! next step tries again, so room that appears is found without a restart.
 
 use std::sync::Arc;
 
@@ -79,8 +80,8 @@ impl Spares {
         Spares { pool, filling: None }
     }
 
-    /// Does one small piece of preparation. An error is a failed sync of the directory or of a segment
-    /// header, and should stop the store as any failed sync does.
+    /// Does one small piece of preparation. An error is a failed sync of the directory or of a
+    /// segment header, and should stop the store as any failed sync does.
     pub fn step(&mut self) -> Result<Work, LogError> {
         let worked = match self.pool.prepare_next() {
             Ok(false) if self.pool.wants_spare() => self.fill().map(|()| true),
@@ -102,8 +103,8 @@ impl Spares {
         self.pool.space()
     }
 
-    /// Takes the oldest segment out of the log for good, durably. The caller has made sure that nothing
-    /// in it is needed, neither by a location nor by a recovery.
+    /// Takes the oldest segment out of the log for good, durably. The caller has made sure that
+    /// nothing in it is needed, neither by a location nor by a recovery.
     ///
     /// # Panics
     /// When it is the segment being written, or not the oldest one.

@@ -1,7 +1,7 @@
 //! The check of a whole segment: every group and every record against its checksum.
 //!
-//! Reads, and writes nothing. Refuses what recovery would refuse, and records that are damaged inside
-//! of a group that is not, which would mean a fault of memory or of this program.
+//! Reads, and writes nothing. Refuses what recovery would refuse, and records that are damaged
+//! inside of a group that is not, which would mean a fault of memory or of this program.
 
 use super::ending::{Ending, judge};
 use super::error::LogError;
@@ -28,11 +28,11 @@ pub struct Verified {
 }
 
 impl Segments {
-    /// Checks one segment and visits its groups. `expected` is the number of its first group, which the
-    /// check of the segment before has told; without it, only a log from its first segment on has
-    /// a known start.
+    /// Checks one segment and visits its groups. `expected` is the number of its first group, which
+    /// the check of the segment before has told; without it, only a log from its first segment on
+    /// has a known start.
     ///
-    /// The segment being written may be checked only while nothing is in flight.
+    /// In a running log, a segment may be checked once all its groups are durable.
     pub fn verify_segment<E: From<LogError>>(
         &self,
         number: u32,

@@ -1,9 +1,9 @@
 //! The writer: fills groups in memory and hands them, one at a time and in order, to the syncer.
 //!
 //! Used under a mutex of its owner, and does no input or output there, except when it has to change
-//! to a segment that is not prepared. A group's place and number are fixed when it is opened, so the
-//! location of a record is final when it is pushed. The checksum of the group is computed by the
-//! syncer, outside of the mutex.
+//! to a segment that is not prepared. A group's place and number are fixed when it is opened, so
+//! the location of a record is final when it is pushed. The checksum of the group is computed by
+//! the syncer, outside of the mutex.
 //!
 //! ```text
 //! begin, push, push, …   begin, push, …                    under the owner's mutex
@@ -86,8 +86,8 @@ impl Writer {
         self.push_with(tag, |buffer| buffer.extend_from_slice(bytes))
     }
 
-    /// Like [`push`](Writer::push), with the bytes encoded straight into the group. The encoder only
-    /// appends to the buffer.
+    /// Like [`push`](Writer::push), with the bytes encoded straight into the group. The encoder
+    /// only appends to the buffer.
     pub fn push_with(&mut self, tag: u8, encode: impl FnOnce(&mut Vec<u8>)) -> Loc {
         let offset = push_record(&mut self.open, self.position, self.current.salt, tag, encode);
         assert!(self.fits(0), "a command took more bytes than it announced");
@@ -95,14 +95,14 @@ impl Writer {
         loc.expect("segments are numbered from one")
     }
 
-    /// The number of the group that the next record goes to. What was pushed since the last `begin` is
-    /// durable once [`durable`](Writer::durable) has reached it.
+    /// The number of the group that the next record goes to. What was pushed since the last `begin`
+    /// is durable once [`durable`](Writer::durable) has reached it.
     pub fn group_no(&self) -> u64 {
         self.position.sequence
     }
 
-    /// Where the group that the next record goes to starts: every earlier group lies before it, so it
-    /// is a place to recover from.
+    /// Where the group that the next record goes to starts: every earlier group lies before it, so
+    /// it is a place to recover from.
     pub fn position(&self) -> Position {
         self.position
     }
@@ -128,8 +128,8 @@ impl Writer {
         self.pool.space()
     }
 
-    /// The oldest group that is not durable, for the syncer; the open one is sealed if none waits. None
-    /// if there is nothing to write.
+    /// The oldest group that is not durable, for the syncer; the open one is sealed if none waits.
+    /// None if there is nothing to write.
     ///
     /// # Panics
     /// When another group is in flight.
@@ -216,8 +216,8 @@ pub struct Sealed {
 }
 
 impl Sealed {
-    /// Makes the group durable. On an error it may or may not be, and no later group may be written:
-    /// the kernel forgets a failed sync, and the next one would say Ok.
+    /// Makes the group durable. On an error it may or may not be, and no later group may be
+    /// written: the kernel forgets a failed sync, and the next one would say Ok.
     pub fn write_and_sync(&self) -> Result<(), LogError> {
         let Position { sequence, offset, .. } = self.position;
         let salt = self.segment.salt;

@@ -224,7 +224,7 @@ mod tests {
             at: Loc::new(3, serial as u32 * 8).unwrap(),
             owner: 9,
             end: End::Failed,
-            root: serial % 2 == 0,
+            root: serial.is_multiple_of(2),
             ended_s: 1_000_000 + serial / 100,
         }
     }

@@ -142,9 +142,21 @@ impl Leases {
         expired
     }
 
-    /// When the next lease may expire.
-    pub(crate) fn next(&self) -> Option<Timestamp> {
-        self.expiry.peek().map(|Reverse((at, _))| *at)
+    /// When the next lease expires.
+    pub(crate) fn next(&mut self) -> Option<Timestamp> {
+        while let Some(Reverse((at, id))) = self.expiry.peek().copied() {
+            match self.find(id).map(|lease| lease.expires) {
+                Some(expires) if expires <= at => return Some(expires),
+                Some(later) => {
+                    self.expiry.pop();
+                    self.expiry.push(Reverse((later, id)));
+                }
+                None => {
+                    self.expiry.pop();
+                }
+            }
+        }
+        None
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Lease> {

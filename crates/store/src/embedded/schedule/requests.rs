@@ -11,20 +11,27 @@ use crate::embedded::log::Loc;
 /// Answered requests, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
-    known: HashMap<RequestId, Loc>,
+    known: HashMap<RequestId, (Loc, Timestamp)>,
     order: VecDeque<(Timestamp, RequestId)>,
     /// How many were forgotten; the number of the oldest.
     forgotten: u64,
 }
 
 impl Requests {
+    /// Where the answer lies.
     pub(crate) fn find(&self, request: RequestId) -> Option<Loc> {
-        self.known.get(&request).copied()
+        self.known.get(&request).map(|(at, _)| *at)
+    }
+
+    /// Where the answer lies, if it is young enough to count.
+    pub(crate) fn recall(&self, request: RequestId, now: Timestamp) -> Option<Loc> {
+        let (at, when) = self.known.get(&request)?;
+        (now.since(*when) <= REQUEST_KEPT_MS).then_some(*at)
     }
 
     /// Remembers an answer, and forgets those that are too old or too many.
     pub(crate) fn put(&mut self, request: RequestId, at: Loc, now: Timestamp) {
-        if self.known.insert(request, at).is_none() {
+        if self.known.insert(request, (at, now)).is_none() {
             self.order.push_back((now, request));
         }
         while let Some((when, oldest)) = self.order.front()
@@ -39,7 +46,7 @@ impl Requests {
     /// Says where a moved answer is now.
     pub(crate) fn relocate(&mut self, request: RequestId, at: Loc) {
         if let Some(known) = self.known.get_mut(&request) {
-            *known = at;
+            known.0 = at;
         }
     }
 
@@ -52,7 +59,7 @@ impl Requests {
         let skip = from.saturating_sub(self.forgotten) as usize;
         let range = self.order.iter().skip(skip).take(limit);
         let found: Vec<_> =
-            range.filter_map(|(at, id)| Some((*at, *id, *self.known.get(id)?))).collect();
+            range.filter_map(|(at, id)| Some((*at, *id, self.known.get(id)?.0))).collect();
         (self.forgotten.max(from) + found.len() as u64, found)
     }
 }

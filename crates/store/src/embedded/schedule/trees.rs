@@ -98,7 +98,7 @@ impl Trees {
         }
     }
 
-    pub(crate) fn orphans(&self) -> impl Iterator<Item = (u64, u16)> {
+    pub(crate) fn orphans(&self) -> impl DoubleEndedIterator<Item = (u64, u16)> {
         self.orphans.keys().copied()
     }
 

@@ -1,0 +1,96 @@
+//! Claims that may wait for work.
+
+use std::sync::Arc;
+
+use windrow_core::command::{Answer, Claim, Command, Grant, Request};
+use windrow_core::limits::RETRY_AFTER_MS;
+use windrow_core::ports::{Store, Work};
+use windrow_core::{RequestId, Timestamp};
+
+use crate::clock::Clock;
+use crate::engine::{Engine, Failure};
+
+impl<S: Store, C: Clock> Engine<S, C> {
+    /// Takes work, waiting up to `wait_ms` for some to arrive. None if none did.
+    pub async fn claim(
+        &self,
+        claim: Claim,
+        wait_ms: u64,
+        request: Option<RequestId>,
+    ) -> Result<Option<Grant<Work>>, Failure> {
+        let claim = Arc::new(claim);
+        let now = self.clock().now();
+        let waits = wait_ms > 0;
+        self.presence().claiming(&claim, waits, now);
+        let claimed = if waits {
+            self.claim_waiting(&claim, now.plus(wait_ms), request).await
+        } else {
+            self.try_claim(&claim, request).await
+        };
+        let now = self.clock().now();
+        if waits {
+            self.presence().stopped_waiting(&claim.worker, now);
+        }
+        if let Ok(Some(grant)) = &claimed {
+            self.presence().granted(&claim.worker, grant.lease, grant.expires_at);
+        }
+        claimed
+    }
+
+    async fn try_claim(
+        &self,
+        claim: &Arc<Claim>,
+        request: Option<RequestId>,
+    ) -> Result<Option<Grant<Work>>, Failure> {
+        let command = Command::Claim(Claim::clone(claim));
+        match self.submit(Request { id: request, command }).await? {
+            Answer::Claimed(grant) => Ok(grant),
+            _ => Ok(None),
+        }
+    }
+
+    async fn claim_waiting(
+        &self,
+        claim: &Arc<Claim>,
+        deadline: Timestamp,
+        request: Option<RequestId>,
+    ) -> Result<Option<Grant<Work>>, Failure> {
+        let full = Failure::Overloaded { retry_after_ms: RETRY_AFTER_MS };
+        let _pass = self.waiting.enter().ok_or(full)?;
+        let ticket = self.waiters().take_ticket(claim);
+        loop {
+            ticket.answer();
+            let claimed = self.try_claim(claim, request).await?;
+            if claimed.is_some() || self.clock().now() >= deadline {
+                return Ok(claimed);
+            }
+            let called = ticket.called();
+            let timed_out = self.clock().sleep_until(deadline);
+            if first_of(called, timed_out).await == First::Second {
+                return self.try_claim(claim, request).await;
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum First {
+    First,
+    Second,
+}
+
+/// Waits for whichever of two ends first.
+async fn first_of(a: impl Future<Output = ()>, b: impl Future<Output = ()>) -> First {
+    let mut a = std::pin::pin!(a);
+    let mut b = std::pin::pin!(b);
+    std::future::poll_fn(|cx| {
+        if a.as_mut().poll(cx).is_ready() {
+            std::task::Poll::Ready(First::First)
+        } else if b.as_mut().poll(cx).is_ready() {
+            std::task::Poll::Ready(First::Second)
+        } else {
+            std::task::Poll::Pending
+        }
+    })
+    .await
+}

@@ -1,0 +1,47 @@
+//! The clock: the one place where time comes from outside.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::{Duration, Instant, SystemTime};
+
+use windrow_core::Timestamp;
+
+/// A source of time. Simulations bring their own.
+pub trait Clock: Send + Sync + 'static {
+    fn now(&self) -> Timestamp;
+    /// Waits until a moment has come.
+    fn sleep_until(&self, at: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+}
+
+/// The machine's clock, which never runs back: the wall clock is read once, and from then on time
+/// passes as the monotonic clock says. A jump of the wall clock moves no lease.
+#[derive(Clone, Copy, Debug)]
+pub struct SystemClock {
+    started: Instant,
+    at: Timestamp,
+}
+
+impl SystemClock {
+    /// A clock that starts at the wall clock's time, or at `floor` if that is later: the latest
+    /// moment that the store has seen.
+    #[expect(clippy::disallowed_methods, reason = "the clock is read here and nowhere else")]
+    pub fn new(floor: Timestamp) -> SystemClock {
+        let wall = SystemTime::now(); // tidy: the clock's edge
+        let since_1970 = wall.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let wall = Timestamp(since_1970.as_millis() as u64);
+        let started = Instant::now(); // tidy: the clock's edge
+        SystemClock { started, at: wall.max(floor) }
+    }
+}
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        self.at.plus(self.started.elapsed().as_millis() as u64)
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the clock is read here and nowhere else")]
+    fn sleep_until(&self, at: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let wait = Duration::from_millis(at.since(self.now()));
+        Box::pin(tokio::time::sleep(wait)) // tidy: the clock's edge
+    }
+}

@@ -1,0 +1,268 @@
+//! The engine: one queue, as everything above it sees it.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use windrow_core::command::{
+    Answer, Cancelled, Command, Deleted, Enqueued, NewItem, Outcome, Renewed, Request, Retried,
+    RetryMode, Scope, Settled,
+};
+use windrow_core::explain::Explanation;
+use windrow_core::limits::RETRY_AFTER_MS;
+use windrow_core::ports::{Happened, Listener, Ready, Store, StoreError, Work};
+use windrow_core::settings::Settings;
+use windrow_core::trail::Progress;
+use windrow_core::{ItemId, LeaseId, Refusal, RequestId};
+
+use crate::admission::{Gate, Limits};
+use crate::batch::Batcher;
+use crate::clock::Clock;
+use crate::events::Ring;
+use crate::presence::Presence;
+use crate::tick::Jobs;
+use crate::wake::Waiters;
+
+/// Events that the ring keeps.
+const EVENTS_KEPT: usize = 10_000;
+
+/// Why something was not answered.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Failure {
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("too much is under way; try again in {retry_after_ms} ms")]
+    Overloaded { retry_after_ms: u64 },
+}
+
+/// The running queue.
+#[derive(Debug)]
+pub struct Engine<S, C> {
+    store: S,
+    clock: C,
+    batcher: Batcher,
+    in_flight: Gate,
+    pub(crate) waiting: Gate,
+    ears: Arc<Ears>,
+    presence: Presence,
+    jobs: Mutex<Jobs>,
+}
+
+/// What the store tells: who waits for work, and who wants to know what happened.
+#[derive(Debug)]
+struct Ears {
+    waiters: Waiters,
+    ring: Ring,
+}
+
+impl Listener for Ears {
+    fn ready(&self, ready: &[Ready]) {
+        self.waiters.call(ready);
+    }
+
+    fn happened(&self, happened: &[Happened]) {
+        self.ring.push(happened);
+    }
+}
+
+/// Unpacks the one kind of answer that a command has.
+macro_rules! expect {
+    ($answer:expr, $kind:ident) => {
+        match $answer {
+            Answer::$kind(inside) => Ok(inside),
+            _ => Err(Failure::Store(StoreError::OutcomeUnknown("an unexpected answer".into()))),
+        }
+    };
+}
+
+impl<S: Store, C: Clock> Engine<S, C> {
+    /// A running queue over a store. `width` is how many submits the store takes at once.
+    pub fn new(store: S, clock: C, limits: Limits, width: usize) -> Engine<S, C> {
+        let epoch = clock.now().0;
+        let ears =
+            Arc::new(Ears { waiters: Waiters::default(), ring: Ring::new(epoch, EVENTS_KEPT) });
+        store.listen(Arc::clone(&ears) as Arc<dyn Listener>);
+        Engine {
+            store,
+            clock,
+            batcher: Batcher::new(width),
+            in_flight: Gate::new(limits.in_flight_max),
+            waiting: Gate::new(limits.waiting_max),
+            ears,
+            presence: Presence::default(),
+            jobs: Mutex::default(),
+        }
+    }
+
+    pub fn store(&self) -> &S {
+        &self.store
+    }
+
+    pub fn clock(&self) -> &C {
+        &self.clock
+    }
+
+    pub fn presence(&self) -> &Presence {
+        &self.presence
+    }
+
+    /// What happened lately.
+    pub fn events(&self) -> &Ring {
+        &self.ears.ring
+    }
+
+    /// Claims that wait for work now.
+    pub fn waiting(&self) -> usize {
+        self.ears.waiters.len()
+    }
+
+    /// Commands that are under way.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight.count()
+    }
+
+    pub(crate) fn waiters(&self) -> &Waiters {
+        &self.ears.waiters
+    }
+
+    pub(crate) fn jobs(&self) -> &Mutex<Jobs> {
+        &self.jobs
+    }
+
+    /// Submits a command. Its answer is durable when this returns.
+    pub async fn submit(&self, command: impl Into<Request>) -> Result<Answer<Work>, Failure> {
+        let overloaded = Failure::Overloaded { retry_after_ms: RETRY_AFTER_MS };
+        let _pass = self.in_flight.enter().ok_or(overloaded)?;
+        match self.batcher.submit(&self.store, &self.clock, command.into()).await? {
+            Answer::Refused(refusal) => Err(Failure::Refused(refusal)),
+            answer => Ok(answer),
+        }
+    }
+
+    /// Adds items; answers for each.
+    pub async fn enqueue(
+        &self,
+        items: Vec<NewItem>,
+        request: Option<RequestId>,
+    ) -> Result<Vec<Result<Enqueued, Refusal>>, Failure> {
+        let command = Command::Enqueue(items);
+        expect!(self.submit(Request { id: request, command }).await?, Enqueued)
+    }
+
+    pub async fn renew(&self, lease: LeaseId, lease_ms: Option<u64>) -> Result<Renewed, Failure> {
+        let renewed = expect!(self.submit(Command::Renew { lease, lease_ms }).await?, Renewed)?;
+        self.presence.heard(lease, Some(renewed.expires_at), self.clock.now());
+        Ok(renewed)
+    }
+
+    /// Says how far the work is. Not on disk until the next transition or renewal.
+    pub async fn progress(
+        &self,
+        lease: LeaseId,
+        items: Vec<(ItemId, Progress)>,
+    ) -> Result<Vec<Result<(), Refusal>>, Failure> {
+        self.presence.heard(lease, None, self.clock.now());
+        expect!(self.submit(Command::Progress { lease, items }).await?, Progressed)
+    }
+
+    /// Ends attempts; answers for each.
+    pub async fn settle(
+        &self,
+        lease: LeaseId,
+        items: Vec<(ItemId, Outcome)>,
+    ) -> Result<Vec<Result<Settled, Refusal>>, Failure> {
+        self.presence.heard(lease, None, self.clock.now());
+        expect!(self.submit(Command::Settle { lease, items }).await?, Settled)
+    }
+
+    pub async fn cancel(
+        &self,
+        items: Vec<ItemId>,
+    ) -> Result<Vec<Result<Cancelled, Refusal>>, Failure> {
+        expect!(self.submit(Command::Cancel { items }).await?, Cancelled)
+    }
+
+    /// Runs an ended item again, with everything below it that failed, however much that is.
+    pub async fn retry(
+        &self,
+        item: ItemId,
+        mode: RetryMode,
+        from_stage: Option<Arc<str>>,
+    ) -> Result<Retried, Failure> {
+        let mut total: Option<Retried> = None;
+        loop {
+            let command =
+                Command::Retry { items: vec![item], mode, from_stage: from_stage.clone() };
+            let mut each = expect!(self.submit(command).await?, Retried)?;
+            match (each.pop(), &mut total) {
+                (Some(Ok(retried)), None) => total = Some(retried),
+                (Some(Ok(retried)), Some(total)) => {
+                    total.reset += retried.reset;
+                    total.more = retried.more;
+                }
+                (Some(Err(refusal)), None) => return Err(refusal.into()),
+                (Some(Err(_)) | None, _) => break,
+            }
+            if total.is_none_or(|total| !total.more) {
+                break;
+            }
+        }
+        total.ok_or(Failure::Refused(Refusal::NotFound { item }))
+    }
+
+    /// Removes an ended tree for good, however large it is.
+    pub async fn delete(&self, item: ItemId) -> Result<Deleted, Failure> {
+        let mut removed = 0;
+        loop {
+            let mut each =
+                expect!(self.submit(Command::Delete { items: vec![item] }).await?, Deleted)?;
+            let deleted = each.pop().unwrap_or(Err(Refusal::NotFound { item }))?;
+            removed += deleted.removed;
+            if !deleted.more {
+                return Ok(Deleted { removed, more: false });
+            }
+        }
+    }
+
+    pub async fn prioritise(
+        &self,
+        items: Vec<ItemId>,
+        priority: u8,
+    ) -> Result<Vec<Result<(), Refusal>>, Failure> {
+        expect!(self.submit(Command::Prioritise { items, priority }).await?, Prioritised)
+    }
+
+    pub async fn pause(&self, scope: Scope) -> Result<(), Failure> {
+        self.submit(Command::Pause(scope)).await.map(drop)
+    }
+
+    /// Lets claims take from here again, and wakes those that wait.
+    pub async fn resume(&self, scope: Scope) -> Result<(), Failure> {
+        self.submit(Command::Resume(scope)).await.map(drop)
+    }
+
+    pub async fn configure(
+        &self,
+        queue: impl Into<Arc<str>>,
+        settings: Settings,
+    ) -> Result<(), Failure> {
+        let (queue, settings) = (queue.into(), Box::new(settings));
+        self.submit(Command::Configure { queue, settings }).await.map(drop)
+    }
+
+    /// Why an item is where it is, present workers included.
+    pub async fn explain(&self, item: ItemId) -> Result<Option<Explanation>, Failure> {
+        let now = self.clock.now();
+        let Some(explained) = self.store.explain(item, now).await? else { return Ok(None) };
+        let Some(seen) = self.store.inspect(item).await? else { return Ok(None) };
+        let work = Ready {
+            queue: seen.body.queue.clone(),
+            stage: seen.body.route.stage(seen.item.stage).name.clone(),
+            kind: seen.body.kind.clone(),
+            tenant: seen.body.tenant.clone(),
+            count: 1,
+        };
+        Ok(Some(explained.with_workers(self.presence.offered(&work, now))))
+    }
+}

@@ -1,0 +1,137 @@
+//! Ticking: what happens by itself as time passes.
+//!
+//! [`Engine::step`] does everything that is due and says when to call it again; [`Engine::run`]
+//! calls it with the machine's clock. After a start or a gap in which nobody ticked, live leases
+//! get more time first, because nobody could renew them.
+
+use windrow_core::Timestamp;
+use windrow_core::command::{Answer, Command};
+use windrow_core::limits::{COMMAND_ITEMS_MAX, GRACE_MS};
+use windrow_core::ports::Store;
+
+use crate::clock::Clock;
+use crate::engine::{Engine, Failure};
+
+/// A job that the engine does from time to time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Job {
+    pub name: &'static str,
+    pub every_ms: u64,
+    pub last: Option<Timestamp>,
+    pub next: Timestamp,
+    /// Items that the last run ended, took back or removed.
+    pub handled: u64,
+}
+
+/// Longest time between two steps; leases expire at most this late.
+const STEP_MAX_MS: u64 = 1_000;
+/// Nobody ticked for so long: leases get their grace.
+const GAP_MS: u64 = 5_000;
+/// Slices that one step works through before it lets others in.
+const SLICES_MAX: usize = 64;
+
+/// The engine's jobs.
+#[derive(Debug)]
+pub(crate) struct Jobs {
+    pub(crate) reclaim: Job,
+    pub(crate) sweep: Job,
+    pub(crate) stepped: Option<Timestamp>,
+}
+
+impl Default for Jobs {
+    fn default() -> Jobs {
+        let job =
+            |name, every_ms| Job { name, every_ms, last: None, next: Timestamp::ZERO, handled: 0 };
+        Jobs {
+            reclaim: job("reclaim", STEP_MAX_MS),
+            sweep: job("sweep", STEP_MAX_MS),
+            stepped: None,
+        }
+    }
+}
+
+impl Job {
+    fn ran(&mut self, now: Timestamp, handled: u64) {
+        self.last = Some(now);
+        self.next = now.plus(self.every_ms);
+        self.handled = handled;
+    }
+}
+
+impl<S: Store, C: Clock> Engine<S, C> {
+    /// Does everything that is due at `now`; says when there is something to do again.
+    pub async fn step(&self) -> Result<Timestamp, Failure> {
+        let now = self.clock().now();
+        let stepped = self.jobs().lock().stepped.replace(now);
+        if stepped.is_none_or(|last| now.since(last) > GAP_MS) {
+            self.submit(Command::Grace { until: now.plus(GRACE_MS) }).await?;
+        }
+        self.store().advance(now);
+        let (reclaim, sweep) = {
+            let jobs = self.jobs().lock();
+            (jobs.reclaim.next, jobs.sweep.next)
+        };
+        let due = self.store().next_due();
+        if reclaim <= now || due.is_some_and(|due| due <= now) {
+            let handled = self.reclaim().await?;
+            self.jobs().lock().reclaim.ran(now, handled);
+        }
+        if sweep <= now {
+            let (handled, more) = self.sweep().await?;
+            let mut jobs = self.jobs().lock();
+            jobs.sweep.ran(now, handled);
+            if more {
+                jobs.sweep.next = now;
+            }
+            drop(jobs);
+            self.presence().forget(now);
+        }
+        let next = self.store().next_due().unwrap_or(Timestamp::NEVER);
+        let jobs = self.jobs().lock();
+        let soonest = next.min(jobs.sweep.next).min(jobs.reclaim.next);
+        Ok(soonest.max(now.plus(1)).min(now.plus(STEP_MAX_MS)))
+    }
+
+    async fn reclaim(&self) -> Result<u64, Failure> {
+        let mut handled = 0;
+        for _ in 0..SLICES_MAX {
+            let limit = COMMAND_ITEMS_MAX / 10;
+            let answer = self.submit(Command::Reclaim { limit }).await?;
+            let Answer::Reclaimed(reclaimed) = answer else { break };
+            handled += u64::from(reclaimed.items);
+            if !reclaimed.more {
+                break;
+            }
+        }
+        Ok(handled)
+    }
+
+    async fn sweep(&self) -> Result<(u64, bool), Failure> {
+        let mut handled = 0;
+        for _ in 0..SLICES_MAX {
+            let answer = self.submit(Command::Sweep { limit: COMMAND_ITEMS_MAX }).await?;
+            let Answer::Swept(swept) = answer else { break };
+            handled += u64::from(swept.cancelled + swept.folded + swept.removed);
+            if !swept.more {
+                return Ok((handled, false));
+            }
+        }
+        Ok((handled, true))
+    }
+
+    /// Steps until the store stops; gives the reason.
+    pub async fn run(&self) -> Failure {
+        loop {
+            match self.step().await {
+                Ok(next) => self.clock().sleep_until(next).await,
+                Err(failure) => return failure,
+            }
+        }
+    }
+
+    /// The engine's jobs, with their last and next runs.
+    pub fn scheduled(&self) -> [Job; 2] {
+        let jobs = self.jobs().lock();
+        [jobs.reclaim, jobs.sweep]
+    }
+}

@@ -1,0 +1,90 @@
+//! An embedded store without threads: every wait for the disk does one step of it instead.
+//!
+//! The same inputs give the same run, so suites and simulations can be repeated from a seed.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use windrow_core::explain::Explanation;
+use windrow_core::ports::{Count, Inspected, Listener, Now, Store, StoreError, Work};
+use windrow_core::{Answer, Item, ItemId, Request, Timestamp};
+use windrow_store::embedded::disk::Disk;
+use windrow_store::embedded::{Embedded, OpenError, Options};
+
+/// An embedded store that is driven by whoever waits for it.
+#[derive(Clone, Debug)]
+pub struct Stepped {
+    pub store: Embedded,
+}
+
+impl Stepped {
+    pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Stepped, OpenError> {
+        Embedded::open(disk, options).map(|store| Stepped { store })
+    }
+
+    /// Runs a future of the store to its end, syncing whenever it waits.
+    fn drive<T>(&self, future: impl Future<Output = T>) -> T {
+        let mut future = pin!(future);
+        let mut context = Context::from_waker(Waker::noop());
+        loop {
+            if let Poll::Ready(done) = future.as_mut().poll(&mut context) {
+                return done;
+            }
+            let synced = self.store.sync_step();
+            assert!(synced || self.store.poisoned().is_some(), "it waits for nothing");
+        }
+    }
+}
+
+impl Store for Stepped {
+    async fn submit(
+        &self,
+        batch: Vec<Request>,
+        now: Now,
+    ) -> Result<Vec<Answer<Work>>, StoreError> {
+        self.drive(self.store.submit(batch, now))
+    }
+
+    async fn inspect(&self, id: ItemId) -> Result<Option<Inspected>, StoreError> {
+        self.drive(self.store.inspect(id))
+    }
+
+    async fn explain(
+        &self,
+        id: ItemId,
+        now: Timestamp,
+    ) -> Result<Option<Explanation>, StoreError> {
+        self.drive(self.store.explain(id, now))
+    }
+
+    async fn children(
+        &self,
+        id: ItemId,
+        from: u32,
+        limit: usize,
+    ) -> Result<Vec<ItemId>, StoreError> {
+        self.drive(self.store.children(id, from, limit))
+    }
+
+    async fn items(&self, after: Option<ItemId>, limit: usize) -> Result<Vec<Item>, StoreError> {
+        self.drive(self.store.items(after, limit))
+    }
+
+    fn counts(&self) -> Vec<Count> {
+        self.store.counts()
+    }
+
+    fn next_due(&self) -> Option<Timestamp> {
+        self.store.next_due()
+    }
+
+    fn advance(&self, now: Timestamp) {
+        self.store.advance(now);
+    }
+
+    fn listen(&self, listener: Arc<dyn Listener>) {
+        self.store.listen(listener);
+    }
+}

@@ -1,0 +1,126 @@
+//! Listening: who waits for work is told when there is some, and what happened.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use windrow_core::Status;
+use windrow_core::ports::{Happened, Listener, Ready, Store};
+use windrow_core::transitions::Event;
+
+use super::*;
+
+#[derive(Default)]
+struct Ear {
+    ready: Mutex<Vec<Ready>>,
+    happened: Mutex<Vec<Happened>>,
+}
+
+impl Listener for Ear {
+    fn ready(&self, ready: &[Ready]) {
+        self.ready.lock().extend_from_slice(ready);
+    }
+
+    fn happened(&self, happened: &[Happened]) {
+        self.happened.lock().extend_from_slice(happened);
+    }
+}
+
+impl Ear {
+    /// How many items became ready since the last question.
+    fn count(&self) -> usize {
+        self.ready.lock().drain(..).map(|ready| ready.count).sum()
+    }
+}
+
+fn listen<S: Store>(bed: &Bed<S>) -> Arc<Ear> {
+    let ear = Arc::new(Ear::default());
+    bed.store.listen(ear.clone());
+    ear
+}
+
+cases! {
+    fn new_work_is_told_by_lane_and_tenant(bed) {
+        let ear = listen(bed);
+        bed.add(routed(&["ocr"]).kind("page").tenant("u"));
+        let want = Ready {
+            queue: QUEUE.into(),
+            stage: "ocr".into(),
+            kind: "page".into(),
+            tenant: "u".into(),
+            count: 1,
+        };
+        assert_eq!(*ear.ready.lock(), [want]);
+    }
+
+    fn as_much_work_is_told_as_there_is(bed) {
+        let ear = listen(bed);
+        bed.ask(windrow_core::command::Command::Enqueue(vec![item(); 7]));
+        assert_eq!(ear.count(), 7);
+        bed.family(item().queue(QUEUE).priority(10), 3);
+        assert_eq!(ear.count(), 4, "the parent, then three children");
+    }
+
+    fn invisible_work_is_told_when_its_time_comes(bed) {
+        let ear = listen(bed);
+        bed.add(item().at(bed.later(1_000)));
+        bed.advance(999);
+        assert_eq!(ear.count(), 0);
+        bed.advance(1);
+        assert_eq!(ear.count(), 1);
+    }
+
+    fn paused_work_is_told_when_it_is_resumed(bed) {
+        let ear = listen(bed);
+        bed.pause(scope(None, None));
+        bed.add(item());
+        assert_eq!(ear.count(), 0);
+        bed.resume(scope(None, None));
+        assert!(ear.count() >= 1);
+    }
+
+    fn a_settle_in_a_full_group_tells_of_the_next(bed) {
+        bed.configure(|settings| settings.defaults.group_limit = Some(1));
+        bed.add(item().group("g"));
+        let held = bed.take();
+        let ear = listen(bed);
+        bed.add(item().group("g"));
+        assert_eq!(ear.count(), 0);
+        bed.complete(&held);
+        assert!(ear.count() >= 1);
+    }
+
+    fn the_next_stage_a_retry_and_a_successor_are_told(bed) {
+        bed.add(routed(&["a", "b"]).key("k"));
+        let held = bed.take();
+        bed.add(item().key("k"));
+        let ear = listen(bed);
+        bed.complete(&held);
+        assert_eq!(ear.count(), 1);
+        bed.settle(&bed.take(), release());
+        assert_eq!(ear.count(), 1);
+        bed.settle(&bed.take(), fail());
+        assert_eq!(ear.count(), 1, "the successor");
+    }
+
+    fn what_happened_is_told_in_order(bed) {
+        let ear = listen(bed);
+        let id = bed.add(routed(&["a", "b"]));
+        bed.complete(&bed.take());
+        bed.settle(&bed.take(), fail());
+        let told: Vec<_> =
+            ear.happened.lock().iter().map(|h| (h.id, h.stage, h.status, h.event)).collect();
+        use Status::{Failed, Pending, Processing};
+        assert_eq!(
+            told,
+            [
+                (id, 0, Pending, None),
+                (id, 0, Processing, Some(Event::Claim)),
+                (id, 1, Pending, Some(Event::Advance)),
+                (id, 1, Processing, Some(Event::Claim)),
+                (id, 1, Failed, Some(Event::Fail)),
+            ]
+        );
+        let first = ear.happened.lock()[0].clone();
+        assert_eq!((&*first.queue, &*first.tenant, first.at), (QUEUE, TENANT, bed.now()));
+    }
+}
