@@ -80,7 +80,8 @@ pub enum Command {
     Reclaim {
         limit: usize,
     },
-    /// Gives every live lease at least until then, after a start or a gap in ticking.
+    /// Gives every live lease more time, after a start or a gap in ticking: until then, or its own
+    /// length if that is shorter.
     Grace {
         until: Timestamp,
     },

@@ -1,1 +1,23 @@
-fn main() {}
+//! The `windrow` binary.
+
+mod cli;
+mod demo;
+
+use clap::Parser;
+
+fn main() -> std::process::ExitCode {
+    match cli::run(cli::Cli::parse()) {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        // Whoever read the output has seen enough.
+        Err(error) if is_closed_pipe(&error) => std::process::ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("windrow: {error:#}");
+            std::process::ExitCode::FAILURE
+        }
+    }
+}
+
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    let io = error.downcast_ref::<std::io::Error>();
+    io.is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe)
+}

@@ -4,4 +4,5 @@ pub mod disk;
 pub mod model;
 pub mod random;
 pub mod stepped;
+pub mod stream;
 pub mod suite;

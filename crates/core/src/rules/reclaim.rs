@@ -65,12 +65,14 @@ fn expire<L: Ledger>(ledger: &L, id: ItemId, lease: Lease, now: Timestamp) -> De
     Ok(((), step.finish(Ending::Expired)?))
 }
 
-/// Extends every live lease to at least `until`: while nobody ticked, nobody could renew.
+/// Extends every live lease up to `until`, but by no more than its own length: while nobody ticked,
+/// nobody could renew.
 pub fn grace<L: Ledger>(ledger: &mut L, until: Timestamp, now: Timestamp) -> Answer {
     let mut changes = Changes::default();
     for lease in ledger.expiring_before(until) {
         if let Some(lease) = ledger.lease(lease) {
-            changes.push(Change::Lease(Lease { expires: until, ..lease }));
+            let expires = until.min(now.plus(lease.lease_ms)).max(lease.expires);
+            changes.push(Change::Lease(Lease { expires, ..lease }));
         }
     }
     apply(ledger, changes, now);

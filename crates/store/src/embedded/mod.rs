@@ -7,10 +7,12 @@
 //! `space.rs` moves what still lives out of the oldest segment and drops the file.
 
 mod apply;
+mod check;
 mod codec;
 mod commit;
 pub mod disk;
 mod durable;
+mod families;
 mod ledger;
 pub mod log;
 mod open;
@@ -27,6 +29,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{Condvar, Mutex, RwLock};
+use windrow_core::Timestamp;
 use windrow_core::ports::Listener;
 
 use disk::Disk;
@@ -36,6 +39,8 @@ use schedule::names::Names;
 use space::Keeper;
 use tables::Tables;
 
+pub use check::{Checked, check};
+pub use families::{Entry, Families, Family};
 pub use open::OpenError;
 pub use threads::Running;
 
@@ -108,6 +113,11 @@ impl Embedded {
     /// Why the store stopped, if it did. It must be opened again.
     pub fn poisoned(&self) -> Option<String> {
         self.shared.durable.poisoned()
+    }
+
+    /// The latest moment that the store has seen. A clock must not start before it.
+    pub fn latest(&self) -> Timestamp {
+        self.shared.tables.lock().now
     }
 
     /// What went wrong since it was opened without stopping the store, if anything did.

@@ -85,8 +85,9 @@ impl Model {
         self.inside.lock().state.clone()
     }
 
-    /// The next claim is to hand out exactly these items, and panics if that is unlawful.
-    pub fn follow(&self, items: Vec<ItemId>) {
+    /// The next claim is to hand out exactly these items, and panics if that is unlawful. With
+    /// none it chooses by itself again.
+    pub fn follow(&self, items: Option<Vec<ItemId>>) {
         self.inside.lock().state.follow(items);
     }
 

@@ -70,9 +70,10 @@ impl Turns {
 }
 
 impl State {
-    /// The next claim is to hand out exactly these items, and panics if that is unlawful.
-    pub fn follow(&mut self, items: Vec<ItemId>) {
-        self.turns.next_script = Some(items.into());
+    /// The next claim is to hand out exactly these items, and panics if that is unlawful. With
+    /// none it chooses by itself again.
+    pub fn follow(&mut self, items: Option<Vec<ItemId>>) {
+        self.turns.next_script = items.map(VecDeque::from);
     }
 
     /// The next item for a claim.

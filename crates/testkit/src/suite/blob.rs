@@ -106,7 +106,7 @@ cases! {
         let parent = bed.add(item());
         bed.split(&bed.take(), vec![child_with(0, blob(1, 100)), child_with(1, blob(1, 100))]);
         bed.drain();
-        bed.advance(windrow_core::limits::FOLD_AFTER_MS + 1);
+        bed.advance(windrow_core::limits::FOLD_AFTER_MS + 1_001);
         assert_eq!(bed.sweep().folded, 1);
         bed.see(parent);
         assert_eq!(refused(bed.try_enqueue(item().with_blob(blob(1, 100)))), "blob_missing");

@@ -158,13 +158,13 @@ cases! {
     }
 
     fn all_gates_that_hold_are_listed_in_fixed_order(bed) {
+        bed.add(item().group("g").key("k"));
+        bed.take();
         bed.configure(|settings| {
             settings.defaults.group_limit = Some(1);
             settings.defaults.resource = Some("llm".into());
             settings.defaults.ahead = Some(Ahead { stage: "work".into(), max: 1 });
         });
-        bed.add(item().group("g").key("k"));
-        bed.take();
         let id = bed.add(item().group("g").key("k").at(bed.later(1_000)));
         bed.add(item().group("g"));
         bed.pause(scope(None, None));

@@ -14,10 +14,10 @@ fn keep<S: windrow_core::ports::Store>(bed: &Bed<S>, max_age_ms: u64, max_per_te
     bed.configure(|settings| settings.retention = Retention { max_age_ms, max_per_tenant });
 }
 
-/// Ended items, a millisecond apart.
+/// Ended items, a second apart: stores may keep the time of an end in seconds.
 fn ended<S: windrow_core::ports::Store>(bed: &Bed<S>, count: usize) -> Vec<ItemId> {
     let one = |_| {
-        bed.clock.advance(1);
+        bed.clock.advance(1_000);
         let id = bed.add(item());
         bed.complete(&bed.take());
         id
@@ -39,12 +39,13 @@ fn small_tree<S: windrow_core::ports::Store>(bed: &Bed<S>) -> ItemId {
 cases! {
     fn ended_items_go_after_a_week(bed) {
         let done = ended(bed, 1)[0];
+        bed.clock.advance(2_000);
         let failed = bed.add(item());
         bed.settle(&bed.take(), fail());
         bed.advance(7 * DAY_MS);
-        assert_eq!(bed.sweep().removed, 1, "the first is a millisecond older");
+        assert_eq!(bed.sweep().removed, 1, "the first is two seconds older");
         bed.is_gone(done);
-        bed.advance(1);
+        bed.advance(1_001);
         assert_eq!(bed.sweep().removed, 1);
         bed.is_gone(failed);
     }
@@ -56,7 +57,7 @@ cases! {
         bed.complete(&bed.take());
         bed.advance(1_000);
         assert_eq!(bed.sweep().removed, 0);
-        bed.advance(1);
+        bed.advance(1_001);
         assert_eq!(bed.sweep().removed, 1);
         bed.is_gone(id);
     }
@@ -142,7 +143,7 @@ cases! {
         let before = bed.see(id);
         bed.advance(FOLD_AFTER_MS);
         assert_eq!(bed.sweep().folded, 0);
-        bed.advance(1);
+        bed.advance(1_001);
         assert_eq!(bed.sweep().folded, 1);
         assert_eq!(bed.everything().len(), 1);
         assert_eq!(bed.see(id), before, "its counts and results stay");
@@ -171,7 +172,7 @@ cases! {
     fn folding_goes_in_slices(bed) {
         let (id, _) = bed.family(item(), 5);
         bed.drain();
-        bed.advance(FOLD_AFTER_MS + 1);
+        bed.advance(FOLD_AFTER_MS + 1_001);
         let first = bed.sweep_some(3);
         assert_eq!((first.folded, first.more), (0, true));
         assert_eq!(bed.sweep_some(3).folded, 1);
@@ -180,7 +181,7 @@ cases! {
 
     fn a_folded_root_may_run_again_and_go(bed) {
         let id = small_tree(bed);
-        bed.advance(FOLD_AFTER_MS + 1);
+        bed.advance(FOLD_AFTER_MS + 1_001);
         bed.sweep();
         bed.restart(id, "publish");
         bed.complete(&bed.take_in("publish"));

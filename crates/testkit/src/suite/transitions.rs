@@ -126,11 +126,11 @@ fn ask<S: Store>(bed: &Bed<S>, verb: Verb, of: &Subject) {
     }
 }
 
-/// What must stay as it was when a verb is refused. Who waits behind an item is not about it.
+/// What must stay as it was when a verb is refused: not who waits behind it or what is below it.
 fn lasting(seen: Inspected) -> Inspected {
     let mut item = seen.item;
     item.marks = item.marks.without(windrow_core::item::Marks::SUCCEEDED);
-    Inspected { item, successor: None, ..seen }
+    Inspected { item, successor: None, tally: None, ..seen }
 }
 
 cases! {

@@ -1,0 +1,144 @@
+//! The demo's child process: the queue and its workers.
+//!
+//! Reports on standard output, one line each, after it was acknowledged: `enqueued ID`,
+//! `claimed ID STAGE ATTEMPT`, `settled ID STAGE`, `phase NAME DONE TOTAL`, `died NAME`, `finished`.
+
+use std::io::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use tokio::task::JoinSet;
+use windrow_core::command::Claim;
+use windrow_core::item::{End, State};
+use windrow_core::ports::{Store, Work};
+use windrow_core::tally::Bucket;
+use windrow_core::{ItemId, LeaseId};
+use windrow_engine::{Engine, Limits, SystemClock};
+use windrow_store::embedded::disk::RealDisk;
+use windrow_store::embedded::{Embedded, Options};
+
+use super::Args;
+use super::world::{LEASE_MS, PHASES, QUEUE, document, effort, outcome, settings};
+
+type Queue = Engine<Embedded, SystemClock>;
+
+fn say(line: std::fmt::Arguments<'_>) {
+    // If the parent is gone there is nobody to tell.
+    let _parent_may_be_gone = writeln!(std::io::stdout().lock(), "{line}");
+}
+
+pub(super) async fn run(args: &Args) -> anyhow::Result<()> {
+    let path = args.data_dir.as_ref().context("a child needs a data directory")?;
+    let options = Options { segment_bytes: 4 << 20, ..Options::default() };
+    let running = Embedded::open(Arc::new(RealDisk::open(path)?), options)?.run()?;
+    let clock = SystemClock::new(running.latest());
+    let engine = Engine::new((*running).clone(), clock, Limits::default(), usize::MAX);
+    let queue: Arc<Queue> = Arc::new(engine);
+    queue.configure(QUEUE, settings()).await?;
+    let documents = enqueue(&queue, args.documents).await?;
+    let mut tasks = JoinSet::new();
+    let ticking = Arc::clone(&queue);
+    tasks.spawn(async move { bail!("the queue stopped: {}", ticking.run().await) });
+    for number in 0..args.workers {
+        let queue = Arc::clone(&queue);
+        let doomed = args.doom && number == (args.seed % u64::from(args.workers)) as u32;
+        tasks.spawn(async move { work(&queue, &format!("worker-{number}"), doomed).await });
+    }
+    let watched = watch(&queue, &documents);
+    tokio::select! {
+        done = watched => done?,
+        Some(stopped) = tasks.join_next() => stopped??,
+    }
+    tasks.shutdown().await;
+    say(format_args!("finished"));
+    Ok(())
+}
+
+/// Enqueues all documents. Those that were enqueued before a restart are found by their key while
+/// they live, and known as ended afterwards, because the queue's keys stay unique while kept.
+async fn enqueue(queue: &Queue, documents: u32) -> anyhow::Result<Vec<ItemId>> {
+    let mut known: Vec<ItemId> = Vec::new();
+    let mut after = None;
+    loop {
+        let page = queue.store().items(after, 1_000).await?;
+        let Some(last) = page.last() else { break };
+        after = Some(last.id);
+        known.extend(page.iter().filter(|item| item.is_root()).map(|item| item.id));
+    }
+    for number in known.len() as u32..documents {
+        let answers = queue.enqueue(vec![document(number)], None).await?;
+        for answer in answers {
+            let id = answer?.id;
+            say(format_args!("enqueued {id}"));
+            known.push(id);
+        }
+    }
+    Ok(known)
+}
+
+/// Claims, works and settles, for ever. The doomed worker stops with work in its hands once it has
+/// seen enough, as a crashed one would.
+async fn work(queue: &Queue, name: &str, doomed: bool) -> anyhow::Result<()> {
+    let claim = Claim { max: 4, ..Claim::new(name, QUEUE, 4) };
+    let mut seen = 0;
+    loop {
+        let Some(grant) = queue.claim(claim.clone(), 500, None).await? else { continue };
+        for work in &grant.items {
+            let (id, stage, attempt) = (work.item.id, &work.stage, work.item.attempts);
+            say(format_args!("claimed {id} {stage} {attempt}"));
+        }
+        seen += grant.items.len();
+        if doomed && seen > 120 {
+            say(format_args!("died {name}"));
+            std::future::pending::<()>().await;
+        }
+        for work in grant.items {
+            do_one(queue, grant.lease, &work).await?;
+        }
+    }
+}
+
+async fn do_one(queue: &Queue, lease: LeaseId, work: &Work) -> anyhow::Result<()> {
+    tokio::time::sleep(effort(work)).await;
+    let _late_is_told_by_settle = queue.renew(lease, Some(LEASE_MS)).await;
+    for settled in queue.settle(lease, vec![(work.item.id, outcome(work))]).await? {
+        match settled {
+            Ok(settled) => say(format_args!("settled {} {}", settled.id, work.stage)),
+            Err(refusal) => say(format_args!("refused {} {}", work.item.id, refusal.code())),
+        }
+    }
+    Ok(())
+}
+
+/// Reports progress until every document has ended.
+async fn watch(queue: &Queue, documents: &[ItemId]) -> anyhow::Result<()> {
+    loop {
+        let mut ended = 0;
+        let mut phases = [(0u32, 0u32); PHASES.len()];
+        for id in documents {
+            let seen = queue.store().inspect(*id).await?.context("a document is gone")?;
+            ended += usize::from(seen.item.is_done());
+            let at = usize::from(seen.item.stage);
+            let done = seen.item.state == State::Done(End::Completed);
+            let own = [at > 0 || seen.item.state == State::Split, done];
+            for (phase, done) in [0, PHASES.len() - 1].into_iter().zip(own) {
+                phases[phase].0 += u32::from(done);
+                phases[phase].1 += 1;
+            }
+            for level in seen.tally.iter().flat_map(|tally| &tally.levels) {
+                if let Some(phase) = PHASES.iter().position(|name| **name == *level.phase) {
+                    phases[phase].0 += level.counts.of(Bucket::Completed);
+                    phases[phase].1 += level.counts.total();
+                }
+            }
+        }
+        for (name, (done, total)) in PHASES.iter().zip(phases) {
+            say(format_args!("phase {name} {done} {total}"));
+        }
+        if ended == documents.len() {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}

@@ -1,0 +1,23 @@
+//! The benches: Windrow beside the limit of the machine, one scenario per process.
+//!
+//! [`scenario`] runs named scenarios as child processes, so that memory is measured in a fresh one;
+//! `queue/` has those of `bench queue`. A scenario drives any store through [`clients`], alternates
+//! with the [`limit`] where a ratio is wanted, and hands back [`report::Row`]s. What is demanded of
+//! the rows is a list of [`report::Bar`]s. A later bench brings its own scenarios and bars and uses
+//! the rest as it is.
+
+pub mod clients;
+pub mod counted;
+pub mod limit;
+pub mod machine;
+pub mod measure;
+pub mod queue;
+pub mod report;
+pub mod rig;
+pub mod scenario;
+
+/// The runtime that clients run on: the same for Windrow and for the limit.
+pub fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    let threads = std::thread::available_parallelism().map_or(2, usize::from);
+    tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_time().build()
+}

@@ -1,0 +1,215 @@
+//! `bench queue`: the embedded store beside the limit of the machine.
+//!
+//! One configuration for all rows (the store's defaults), 256-byte payloads that do not compress, a
+//! key on every item, and a sync before every answer.
+
+mod churn;
+mod depth;
+mod finished;
+mod rates;
+mod reopen;
+mod shapes;
+mod trees;
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use lexopt::prelude::*;
+use serde_json::{Value, json};
+
+use super::report::{Bar, Check, Row, Want, lines, table};
+use super::scenario::{Scenario, Stage, run_here, run_in_child};
+use super::{machine, report};
+
+pub const HELP: &str = "\
+bench queue [--json] [--quick] [--only NAME] [--dir DIR]
+  Measures the embedded store beside the limit of this machine, and holds it against its bars.
+  --only NAME  one scenario: rates, shapes, depth, reopen, finished, trees, churn
+  --quick      a twentieth of the items, shorter rounds; indicates, proves nothing
+  --json       prints {machine, rows, checks} instead of a table
+  --dir DIR    where the data goes (about 10 GB for a while); by default beside this program
+";
+
+const SCENARIOS: [Scenario; 7] = [
+    Scenario { name: "rates", run: rates::run },
+    Scenario { name: "shapes", run: shapes::run },
+    Scenario { name: "finished", run: finished::run },
+    Scenario { name: "trees", run: trees::run },
+    Scenario { name: "churn", run: churn::run },
+    Scenario { name: "depth", run: depth::run },
+    // After depth, whose ten million items it opens.
+    Scenario { name: "reopen", run: reopen::run },
+];
+
+const BARS: [Bar; 12] = [
+    ratio("ratio to the limit, enqueue 1x64", "enqueue 1x64", 0.7),
+    ratio("ratio to the limit, claim+settle 1x64", "claim+settle 1x64", 0.7),
+    ratio("ratio to the limit, enqueue 100x4", "enqueue 100x4", 0.3),
+    ratio("ratio to the limit, claim+settle 100x4", "claim+settle 100x4", 0.4),
+    Bar {
+        name: "1,000 tenants and group limits, of the plain figure",
+        row: shapes::WORST,
+        figure: "ratio",
+        want: Want::AtLeast(0.8),
+    },
+    Bar {
+        name: "claim p99 at 10 million, times that at 10 thousand",
+        row: depth::WORST,
+        figure: "ratio",
+        want: Want::AtMost(1.3),
+    },
+    Bar {
+        name: "worst claim in a churn of 5 million, ms",
+        row: churn::NAME,
+        figure: "worst_ms",
+        want: Want::AtMostOr { value: 150.0, times: 3.0, of: "limit_worst_ms" },
+    },
+    Bar {
+        name: "RSS per waiting item, bytes",
+        row: depth::MEMORY,
+        figure: "rss_bytes_per_item",
+        want: Want::AtMost(160.0),
+    },
+    Bar {
+        name: "RSS per finished item, bytes",
+        row: finished::NAME,
+        figure: "rss_bytes_per_item",
+        want: Want::AtMost(24.0),
+    },
+    Bar {
+        name: "reopen of 10 million, s",
+        row: reopen::REOPEN,
+        figure: "seconds",
+        want: Want::AtMost(10.0),
+    },
+    Bar {
+        name: "written over the churn, times its payload bytes",
+        row: churn::NAME,
+        figure: "written_per_payload",
+        want: Want::AtMost(2.5),
+    },
+    Bar {
+        name: "roll-up per settle up to 10,000 children, times that of 10",
+        row: trees::FLAT,
+        figure: "ratio",
+        want: Want::AtMost(1.5),
+    },
+];
+
+const fn ratio(name: &'static str, row: &'static str, least: f64) -> Bar {
+    Bar { name, row, figure: "ratio", want: Want::AtLeast(least) }
+}
+
+/// Free bytes without which a full run does not begin.
+const NEEDED_BYTES: u64 = 12 << 30;
+
+#[derive(Debug)]
+struct Asked {
+    json: bool,
+    quick: bool,
+    only: Option<String>,
+    /// Set in a child: the scenario to run here.
+    scenario: Option<String>,
+    dir: PathBuf,
+}
+
+/// Runs the bench; false if a bar was missed.
+pub fn run(words: Vec<OsString>) -> anyhow::Result<bool> {
+    let Some(asked) = read(words)? else {
+        write!(std::io::stdout(), "{HELP}")?;
+        return Ok(true);
+    };
+    if let Some(name) = &asked.scenario {
+        let stage = Stage::new(&asked.dir, asked.quick)?;
+        run_here(find(name)?, &stage)?;
+        return Ok(true);
+    }
+    if let Some(name) = &asked.only {
+        find(name)?;
+    }
+    std::fs::create_dir_all(&asked.dir)?;
+    let measured = measure(&asked);
+    std::fs::remove_dir_all(&asked.dir)?;
+    let (machine, rows) = measured?;
+    let checks = check(&rows, asked.only.is_none());
+    tell(&asked, &machine, &rows, &checks)?;
+    Ok(asked.quick || checks.iter().all(|check| check.ok))
+}
+
+fn read(words: Vec<OsString>) -> anyhow::Result<Option<Asked>> {
+    let program = std::env::current_exe()?;
+    let beside = program.parent().and_then(|dir| dir.parent()).unwrap_or(&program);
+    let dir = beside.join("bench");
+    let mut asked = Asked { json: false, quick: false, only: None, scenario: None, dir };
+    let mut words = lexopt::Parser::from_args(words);
+    while let Some(word) = words.next()? {
+        match word {
+            Long("json") => asked.json = true,
+            Long("quick") => asked.quick = true,
+            Long("only") => asked.only = Some(words.value()?.string()?),
+            Long("scenario") => asked.scenario = Some(words.value()?.string()?),
+            Long("dir") => {
+                // A directory of our own in the one that was given: it is removed at the end.
+                let given = PathBuf::from(words.value()?);
+                asked.dir = if asked.scenario.is_some() { given } else { given.join("bench") };
+            }
+            Long("help") | Short('h') => return Ok(None),
+            word => return Err(word.unexpected().into()),
+        }
+    }
+    Ok(Some(asked))
+}
+
+fn find(name: &str) -> anyhow::Result<&'static Scenario> {
+    let found = SCENARIOS.iter().find(|scenario| scenario.name == name);
+    found.ok_or_else(|| anyhow::anyhow!("no scenario {name}\n\n{HELP}"))
+}
+
+fn measure(asked: &Asked) -> anyhow::Result<(Value, Vec<Row>)> {
+    if let Some(free) = machine::free_bytes(&asked.dir)
+        && free < NEEDED_BYTES
+        && !asked.quick
+    {
+        anyhow::bail!("{} has {} MB free; 12 GB are needed", asked.dir.display(), free >> 20);
+    }
+    let machine = machine::describe(&asked.dir)?;
+    eprintln!("{machine}");
+    let mut rows = Vec::new();
+    for scenario in &SCENARIOS {
+        if asked.only.as_ref().is_none_or(|only| only == scenario.name) {
+            rows.extend(run_in_child(&["queue"], scenario, &asked.dir, asked.quick)?);
+        }
+    }
+    Ok((machine, rows))
+}
+
+/// Every bar against the rows. In a whole run, one that was not measured was not met.
+fn check(rows: &[Row], whole: bool) -> Vec<Check> {
+    let missing = |bar: &Bar| Check {
+        name: bar.name.into(),
+        want: "a figure".into(),
+        got: "not measured".into(),
+        ok: false,
+    };
+    let checks = BARS.iter().filter_map(|bar| {
+        let check = bar.check(rows);
+        if whole { Some(check.unwrap_or_else(|| missing(bar))) } else { check }
+    });
+    checks.collect()
+}
+
+fn tell(asked: &Asked, machine: &Value, rows: &[Row], checks: &[Check]) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    if asked.json {
+        let rows: Vec<Value> = rows.iter().map(Row::to_json).collect();
+        let checks: Vec<Value> = checks.iter().map(report::Check::to_json).collect();
+        let whole = json!({ "machine": machine, "rows": rows, "checks": checks });
+        return Ok(writeln!(out, "{whole}")?);
+    }
+    writeln!(out, "\n{machine}\n\n{}\n{}", table(rows), lines(checks))?;
+    if asked.quick {
+        writeln!(out, "quick: sizes are scaled down; this indicates and proves nothing")?;
+    }
+    Ok(())
+}

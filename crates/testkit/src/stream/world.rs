@@ -1,0 +1,366 @@
+//! The world: what random requests are about, and how likely each is.
+//!
+//! It speaks the model's names and remembers just enough to ask sensible things most of the time:
+//! which items exist and which leases were granted. Now and then it asks nonsense.
+
+use std::sync::Arc;
+
+use windrow_core::command::{
+    Claim, Command, NewChild, NewItem, OnDuplicate, OnSplit, Outcome, RetryMode, Scope,
+};
+use windrow_core::item::{BlobRef, Body, Payload};
+use windrow_core::route::{Route, Stage};
+use windrow_core::settings::{Ahead, OnExpiry, Policy, Settings, StageSettings, Unique};
+use windrow_core::tally::OnGaps;
+use windrow_core::trail::{Class, Progress};
+use windrow_core::{Item, ItemId, LeaseId, Request, RequestId, Timestamp};
+
+use crate::random::Splitmix;
+
+/// A small world that requests are about.
+#[derive(Clone, Debug)]
+pub struct World {
+    pub queues: Vec<&'static str>,
+    pub tenants: Vec<&'static str>,
+    pub priorities: Vec<u8>,
+    pub keys: usize,
+    /// Claims name exactly one lane, so that there is only one right answer.
+    pub exact: bool,
+}
+
+impl World {
+    /// One tenant and one priority: two stores must answer alike.
+    pub fn exact() -> World {
+        World { tenants: vec!["t"], priorities: vec![5], exact: true, ..World::general() }
+    }
+
+    /// Tenants, priorities and claims over several lanes: two stores must obey the same laws.
+    pub fn general() -> World {
+        World {
+            queues: vec!["q", "r"],
+            tenants: vec!["t", "u", "v"],
+            priorities: vec![0, 5, 5, 10],
+            keys: 6,
+            exact: false,
+        }
+    }
+}
+
+/// Draws requests from a seed.
+#[derive(Debug)]
+pub(super) struct Dice {
+    pub(super) random: Splitmix,
+    world: World,
+    routes: Vec<Arc<Route>>,
+    /// Leases that were granted, with what they may still hold.
+    grants: Vec<(LeaseId, Vec<ItemId>)>,
+    /// Requests that may be sent again.
+    sent: Vec<Request>,
+    requests: u128,
+}
+
+const STAGES: [&str; 9] =
+    ["work", "a", "b", "pages", "publish", "ocr", "chunk", "vector", "graph"];
+const RESOURCE: &str = "model";
+
+impl Dice {
+    pub(super) fn new(seed: u64, world: World) -> Dice {
+        let pages = Stage::splitting("pages", &["ocr", "chunk", "vector", "graph"]);
+        let chunk = Stage::splitting("chunk", &["vector", "graph"]);
+        let routes = vec![
+            Route::single(),
+            Route::of(&["a", "b"]),
+            Arc::new(Route { stages: vec![pages, Stage::new("publish")] }),
+            Arc::new(Route { stages: vec![Stage::new("ocr"), chunk] }),
+            Route::of(&["vector", "graph"]),
+        ];
+        let random = Splitmix(seed);
+        Dice { random, world, routes, grants: Vec::new(), sent: Vec::new(), requests: 0 }
+    }
+
+    pub(super) fn granted(&mut self, lease: LeaseId, items: Vec<ItemId>) {
+        self.grants.push((lease, items));
+        if self.grants.len() > 30 {
+            self.grants.remove(0);
+        }
+    }
+
+    /// How much time passes before the next request.
+    pub(super) fn pause_ms(&mut self) -> u64 {
+        let upto = match self.random.below(100) {
+            0..70 => 1_500,
+            70..90 => 30_000,
+            90..98 => 400_000,
+            98 => 4_000_000,
+            _ => 100_000_000,
+        };
+        self.random.below(upto) as u64
+    }
+
+    /// The next request. `known` are items that exist, in the model's words.
+    pub(super) fn request(&mut self, known: &[Item], now: Timestamp) -> Request {
+        if self.random.percent(3)
+            && let Some(again) = self.random.pick(&self.sent)
+        {
+            return again.clone();
+        }
+        let command = self.command(known, now);
+        if !self.random.percent(20) {
+            return command.into();
+        }
+        self.requests += 1;
+        let request = Request { id: Some(RequestId(self.requests)), command };
+        self.sent.push(request.clone());
+        if self.sent.len() > 20 {
+            self.sent.remove(0);
+        }
+        request
+    }
+
+    fn command(&mut self, known: &[Item], now: Timestamp) -> Command {
+        match self.random.below(1_000) {
+            0..230 => Command::Enqueue(self.some(4, |dice| dice.new_item(now))),
+            230..480 => Command::Claim(self.claim(known)),
+            480..760 => self.settle(now),
+            760..790 => self.renew(),
+            790..805 => self.progress(),
+            805..830 => Command::Cancel { items: self.ids(known, 2) },
+            830..870 => self.retry(known),
+            870..880 => Command::Delete { items: self.ids(known, 3) },
+            880..890 if !self.world.exact => {
+                let priority = self.one(&[0, 5, 10]);
+                Command::Prioritise { items: self.ids(known, 2), priority }
+            }
+            880..900 => Command::Resume(self.scope()),
+            900..907 => Command::Pause(self.scope()),
+            907..917 => Command::Gate { resource: RESOURCE.into(), closed_until: self.soon(now) },
+            917..930 => Command::Blob { tenant: self.tenant(), blob: self.blob() },
+            930..936 => self.configure(),
+            936..940 => Command::Grace { until: self.soon(now) },
+            940..975 => Command::Reclaim { limit: 1_000 },
+            _ => Command::Sweep { limit: 1_000 },
+        }
+    }
+
+    fn one<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.random.below(from.len())]
+    }
+
+    fn some<T>(&mut self, most: usize, mut each: impl FnMut(&mut Dice) -> T) -> Vec<T> {
+        let count = 1 + self.random.below(most);
+        (0..count).map(|_| each(self)).collect()
+    }
+
+    fn tenant(&mut self) -> Arc<str> {
+        let tenants = self.world.tenants.clone();
+        self.one(&tenants).into()
+    }
+
+    fn queue(&mut self) -> Arc<str> {
+        let queues = self.world.queues.clone();
+        self.one(&queues).into()
+    }
+
+    fn soon(&mut self, now: Timestamp) -> Timestamp {
+        now.plus(self.random.below(60_000) as u64)
+    }
+
+    fn blob(&mut self) -> BlobRef {
+        BlobRef { hash: [self.random.below(3) as u8; 32], len: 100_000 }
+    }
+
+    fn payload(&mut self) -> Payload {
+        if self.random.percent(10) {
+            return Payload::Blob(self.blob());
+        }
+        Payload::Inline(self.random.draw().to_le_bytes()[..self.random.below(8)].to_vec())
+    }
+
+    fn group(&mut self) -> Option<Arc<str>> {
+        self.random.percent(30).then(|| self.one(&["g", "h"]).into())
+    }
+
+    fn new_item(&mut self, now: Timestamp) -> NewItem {
+        let priorities = self.world.priorities.clone();
+        let route = self.random.below(3);
+        let mut body = Body::new(self.tenant(), self.queue());
+        body.kind = ["item", "row", "document"][route].into();
+        body.route = self.routes[route].clone();
+        body.op = self.one(&["ingest", "update", "delete"]).into();
+        body.key = self.random.percent(50).then(|| format!("k{}", self.random.below(self.world.keys)));
+        body.group = self.group();
+        body.payload = self.payload();
+        NewItem {
+            body,
+            priority: self.one(&priorities),
+            not_before: if self.random.percent(15) { self.soon(now) } else { Timestamp::ZERO },
+            on_duplicate: self.one(&[OnDuplicate::Keep, OnDuplicate::Replace]),
+            on_split: self.one(&[OnSplit::After, OnSplit::After, OnSplit::Supersede]),
+        }
+    }
+
+    fn new_child(&mut self, ordinal: u32) -> NewChild {
+        let route = 1 + self.random.below(4);
+        let kind = ["", "row", "document", "page", "chunk"][route];
+        let mut child = NewChild::new(ordinal, kind, self.routes[route].clone());
+        child.group = self.group();
+        child.payload = self.payload();
+        child
+    }
+
+    fn claim(&mut self, known: &[Item]) -> Claim {
+        let mut claim = Claim::new(self.one(&["ann", "bob"]), self.queue(), 1 + self.random.below(6));
+        let lane = self.random.pick(known).copied();
+        if self.world.exact {
+            let (stage, kind) = self.lane(lane);
+            (claim.stages, claim.kinds) = (vec![stage], vec![kind]);
+            return claim;
+        }
+        match self.random.below(10) {
+            0..5 => {}
+            5..7 => claim.queues = Vec::new(),
+            7 => claim.tenants = vec![self.tenant()],
+            8 => claim.stages = vec![self.one(&STAGES).into(), self.one(&STAGES).into()],
+            _ => claim.kinds = vec![self.one(&["row", "page", "chunk"]).into()],
+        }
+        claim.lease_ms = self.random.percent(20).then(|| self.random.below(60_000) as u64);
+        claim
+    }
+
+    /// A stage and kind that exist together; those of an item, most of the time.
+    fn lane(&mut self, of: Option<Item>) -> (Arc<str>, Arc<str>) {
+        let kinds = ["item", "row", "document", "page", "chunk"];
+        let route = self.random.below(5);
+        let stages = &self.routes[route].stages;
+        let at = of.map_or(0, |item| usize::from(item.stage)) % stages.len();
+        (stages[at].name.clone(), kinds[route].into())
+    }
+
+    fn settle(&mut self, now: Timestamp) -> Command {
+        let Some(at) = (!self.grants.is_empty()).then(|| self.random.below(self.grants.len())) else {
+            return Command::Reclaim { limit: 1_000 };
+        };
+        let (lease, held) = self.grants[at].clone();
+        let mut items = Vec::new();
+        for id in held {
+            if self.random.percent(70) {
+                let outcome = self.outcome(now);
+                let goes_on = matches!(outcome, Outcome::Split { more: true, .. });
+                if !goes_on && self.random.percent(90) {
+                    self.grants[at].1.retain(|other| *other != id);
+                }
+                items.push((id, outcome));
+            }
+        }
+        if self.grants[at].1.is_empty() {
+            self.grants.remove(at);
+        }
+        Command::Settle { lease, items }
+    }
+
+    fn outcome(&mut self, now: Timestamp) -> Outcome {
+        let message = "by chance".to_owned();
+        match self.random.below(100) {
+            0..45 => self.complete(now),
+            45..65 => self.split(),
+            65..75 => {
+                let class = self.one(&Class::ALL);
+                let delay_ms = self.random.percent(30).then(|| self.random.below(5_000) as u64);
+                Outcome::Retry { class, message, delay_ms }
+            }
+            75..83 => Outcome::Fail { class: Class::Other, message },
+            83..90 => Outcome::Skip { reason: message },
+            90..96 => Outcome::Release { delay_ms: self.random.below(3_000) as u64 },
+            _ => Outcome::Snooze { until: self.soon(now) },
+        }
+    }
+
+    fn complete(&mut self, now: Timestamp) -> Outcome {
+        let mut bytes = |chance| self.random.percent(chance).then(|| vec![self.random.draw() as u8]);
+        let (result, output) = (bytes(20), bytes(40));
+        let spawn = if self.random.percent(5) { vec![self.new_item(now)] } else { Vec::new() };
+        Outcome::Complete { result, output, spawn }
+    }
+
+    fn split(&mut self) -> Outcome {
+        let count = self.random.below(4);
+        let children = (0..count).map(|_| {
+            let ordinal = self.random.below(6) as u32;
+            self.new_child(ordinal)
+        });
+        Outcome::Split {
+            children: children.collect(),
+            more: self.random.percent(30),
+            on_gaps: self.one(&[OnGaps::Continue, OnGaps::Continue, OnGaps::Stop]),
+            output: self.random.percent(30).then(|| vec![7]),
+        }
+    }
+
+    fn grant(&mut self) -> (LeaseId, Vec<ItemId>) {
+        let nobody = (LeaseId(self.random.draw().into()), Vec::new());
+        self.random.pick(&self.grants).cloned().unwrap_or(nobody)
+    }
+
+    fn renew(&mut self) -> Command {
+        let lease_ms = self.random.percent(30).then(|| self.random.below(600_000) as u64);
+        Command::Renew { lease: self.grant().0, lease_ms }
+    }
+
+    fn progress(&mut self) -> Command {
+        let (lease, held) = self.grant();
+        let one = |id| {
+            let current = self.random.below(10) as u64;
+            (id, Progress { current, total: 10, message: String::new() })
+        };
+        Command::Progress { lease, items: held.into_iter().map(one).collect() }
+    }
+
+    fn ids(&mut self, known: &[Item], most: usize) -> Vec<ItemId> {
+        self.some(most, |dice| match dice.random.pick(known) {
+            Some(item) if !dice.random.percent(2) => item.id,
+            _ => ItemId(dice.random.draw().into()),
+        })
+    }
+
+    fn retry(&mut self, known: &[Item]) -> Command {
+        Command::Retry {
+            items: self.ids(known, 2),
+            mode: self.one(&[RetryMode::Reset, RetryMode::Reset, RetryMode::Clone]),
+            from_stage: self.random.percent(30).then(|| self.one(&STAGES).into()),
+        }
+    }
+
+    fn scope(&mut self) -> Scope {
+        let stage = self.random.percent(30).then(|| self.one(&STAGES).into());
+        let tenant = self.random.percent(30).then(|| self.tenant());
+        Scope { queue: self.queue(), stage, tenant }
+    }
+
+    fn configure(&mut self) -> Command {
+        let mut settings = Settings::default();
+        settings.defaults = self.policy();
+        settings.unique = self.one(&[Unique::Live, Unique::Live, Unique::Retained]);
+        settings.forget_completed = self.random.percent(20);
+        settings.retention.max_age_ms = self.one(&[3_600_000, 86_400_000]);
+        settings.live_max = self.random.percent(20).then_some(40);
+        if self.random.percent(50) {
+            let (stage, policy) = (self.one(&STAGES).into(), self.policy());
+            settings.stages.push(StageSettings { stage, policy });
+        }
+        Command::Configure { queue: self.queue(), settings: Box::new(settings) }
+    }
+
+    fn policy(&mut self) -> Policy {
+        Policy {
+            max_attempts: self.one(&[0, 1, 2, 3, 3]),
+            on_expiry: self.one(&[OnExpiry::Retry, OnExpiry::Requeue, OnExpiry::Fail]),
+            retry_first: self.random.percent(50),
+            group_limit: self.random.percent(40).then(|| 1 + self.random.below(2) as u32),
+            ordered: self.random.percent(20),
+            deferrals_max: self.one(&[1, 100]),
+            resource: self.random.percent(20).then(|| RESOURCE.into()),
+            ahead: self.random.percent(10).then(|| Ahead { stage: self.one(&STAGES).into(), max: 3 }),
+            ..Policy::default()
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Random streams: the model against itself, and against models that slip.
+
+use windrow_testkit::model::{Model, Slip};
+use windrow_testkit::stream::{World, run};
+
+fn agree(seed: u64, world: World) {
+    // Different seeds: leases have other names, everything else must be the same.
+    let (model, store) = (Model::new(1), Model::new(2));
+    if let Err(difference) = run(seed, 400, world, &model, &store) {
+        panic!("{difference}");
+    }
+}
+
+#[test]
+fn two_models_say_the_same_with_one_tenant_and_priority() {
+    (0..40).for_each(|seed| agree(seed, World::exact()));
+}
+
+#[test]
+fn two_models_obey_the_same_laws_with_many() {
+    (0..40).for_each(|seed| agree(seed, World::general()));
+}
+
+#[test]
+fn a_stream_does_something_in_every_world() {
+    for world in [World::exact(), World::general()] {
+        let report = run(7, 1_000, world, &Model::new(1), &Model::new(2)).expect("they agree");
+        assert!(report.created > 300 && report.handed_out > 200, "{report:?}");
+    }
+}
+
+#[test]
+fn every_slip_is_noticed_in_every_world() {
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let mut missed = Vec::new();
+    for slip in Slip::ALL {
+        for world in [World::exact(), World::general()] {
+            let notices = |seed| {
+                let store = Model::slipping(2, slip);
+                run(seed, 400, world.clone(), &Model::new(1), &store).is_err()
+            };
+            if !(0..40).any(notices) {
+                missed.push((slip, world.exact));
+            }
+        }
+    }
+    std::panic::set_hook(hook);
+    assert!(missed.is_empty(), "nobody notices {missed:?}");
+}
