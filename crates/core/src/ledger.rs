@@ -62,9 +62,7 @@ pub trait Ledger {
     /// Live leases of an item's group in its stage.
     fn group_load(&self, item: &Item) -> u32;
     /// Some of the items that those leases hold, for `explain`.
-    fn group_holders(&self, _item: &Item) -> Vec<ItemId> {
-        Vec::new()
-    }
+    fn group_holders(&self, item: &Item) -> Vec<ItemId>;
     /// An item of the same ordered group and stage that comes before this one and has not ended.
     fn group_ahead(&self, item: &Item) -> Option<ItemId>;
     fn is_paused(&self, item: &Item) -> bool;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::change::Lease;
 use crate::command::{Answer, Request};
 use crate::explain::Explanation;
 use crate::id::ItemId;
@@ -57,6 +58,8 @@ pub trait Store: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Vec<Item>, StoreError>> + Send;
     /// Items by status and place.
     fn counts(&self) -> Vec<Count>;
+    /// The leases that hold something.
+    fn leases(&self) -> Vec<Lease>;
     /// When something becomes due by itself: an item becomes visible or a lease expires.
     fn next_due(&self) -> Option<Timestamp>;
     /// Moves what is due at `now` into line, without writing anything.

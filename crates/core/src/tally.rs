@@ -250,7 +250,9 @@ impl<'a> Share<'a> {
         let levels = own.chain(below_it.map(|l| (l.level, &l.phase, l.counts))).collect();
         match tally {
             Some(tally) => {
-                for (name, counts) in &tally.phases {
+                // A phase that all children have left is not there any more.
+                let known = || tally.phases.iter().filter(|(_, counts)| counts.total() > 0);
+                for (name, counts) in known() {
                     merge(&mut phases, name, tally.phase(counts));
                 }
                 for (index, stage) in route.stages.iter().enumerate() {
@@ -259,10 +261,10 @@ impl<'a> Share<'a> {
                         at if index == at && tally.more => Bucket::Pending,
                         _ => Bucket::Completed,
                     };
-                    let known = |name: &Arc<str>| tally.phases.iter().any(|(n, _)| n == name);
                     let ahead = index > usize::from(tally.stage);
-                    let open = stage.below.iter().filter(|name| ahead || !known(name));
-                    open.for_each(|name| merge(&mut phases, name, bucket));
+                    let absent = |name: &&Arc<str>| ahead || !known().any(|(n, _)| n == *name);
+                    let announced = stage.below.iter().filter(absent);
+                    announced.for_each(|name| merge(&mut phases, name, bucket));
                 }
             }
             None => {

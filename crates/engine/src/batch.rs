@@ -29,7 +29,15 @@ pub(crate) struct Batcher {
 #[derive(Debug, Default)]
 struct Intake {
     under_way: usize,
-    waiting: VecDeque<(Request, oneshot::Sender<Reply>)>,
+    waiting: VecDeque<(Request, oneshot::Sender<Told>)>,
+}
+
+/// What a waiting caller is told.
+#[derive(Debug)]
+enum Told {
+    Answer(Reply),
+    /// It is its turn to submit, with its own request and whatever else waits.
+    Lead(Request),
 }
 
 impl Batcher {
@@ -46,58 +54,64 @@ impl Batcher {
     ) -> Reply {
         let receiver = {
             let mut intake = self.intake.lock();
-            if intake.under_way < self.width && intake.waiting.is_empty() {
+            if intake.under_way < self.width {
                 intake.under_way += 1;
-                None
+                Err(request)
             } else {
                 let (sender, receiver) = oneshot::channel();
-                intake.waiting.push_back((request.clone(), sender));
-                Some(receiver)
+                intake.waiting.push_back((request, sender));
+                Ok(receiver)
             }
         };
-        let Some(receiver) = receiver else {
-            let turn = Turn(self);
-            let mut answers = store.submit(vec![request], Now::Given(clock.now())).await?;
-            self.serve_waiting(store, clock, turn).await;
-            return answers.pop().ok_or_else(no_answer);
-        };
-        receiver.await.unwrap_or_else(|_| Err(left_alone()))
+        match receiver {
+            Err(request) => self.lead(store, clock, request).await,
+            Ok(receiver) => match receiver.await {
+                Ok(Told::Answer(answer)) => answer,
+                Ok(Told::Lead(request)) => self.lead(store, clock, request).await,
+                Err(_) => Err(left_alone()),
+            },
+        }
     }
 
-    /// Submits what gathered in the meantime, until nothing waits.
-    async fn serve_waiting<S: Store, C: Clock>(&self, store: &S, clock: &C, turn: Turn<'_>) {
-        loop {
-            let (requests, senders): (Vec<Request>, Vec<_>) = {
-                let mut intake = self.intake.lock();
-                let count = intake.waiting.len().min(BATCH_MAX);
-                intake.waiting.drain(..count).unzip()
-            };
-            if requests.is_empty() {
-                drop(turn);
-                return;
-            }
-            match store.submit(requests, Now::Given(clock.now())).await {
-                Ok(answers) => {
-                    for (sender, answer) in senders.into_iter().zip(answers) {
-                        let _caller_may_be_gone = sender.send(Ok(answer));
-                    }
+    /// Submits a request together with all that wait. Then the turn goes to who waits by then.
+    async fn lead<S: Store, C: Clock>(&self, store: &S, clock: &C, own: Request) -> Reply {
+        let _turn = Turn(self);
+        let (mut batch, senders): (Vec<Request>, Vec<_>) = {
+            let mut intake = self.intake.lock();
+            let count = intake.waiting.len().min(BATCH_MAX - 1);
+            intake.waiting.drain(..count).unzip()
+        };
+        batch.push(own);
+        let mut answers = match store.submit(batch, Now::Given(clock.now())).await {
+            Ok(answers) => answers,
+            Err(error) => {
+                for sender in senders {
+                    let _caller_may_be_gone = sender.send(Told::Answer(Err(error.clone())));
                 }
-                Err(error) => {
-                    for sender in senders {
-                        let _caller_may_be_gone = sender.send(Err(error.clone()));
-                    }
-                }
+                return Err(error);
             }
+        };
+        let own = answers.pop().ok_or_else(no_answer);
+        for (sender, answer) in senders.into_iter().zip(answers) {
+            let _caller_may_be_gone = sender.send(Told::Answer(Ok(answer)));
         }
+        own
     }
 }
 
-/// The right to submit; given back when dropped.
+/// The right to submit. Given to somebody who waits when dropped, even if it is dropped because
+/// its caller went away, so that nobody is left waiting.
 struct Turn<'a>(&'a Batcher);
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        self.0.intake.lock().under_way -= 1;
+        let mut intake = self.0.intake.lock();
+        while let Some((request, sender)) = intake.waiting.pop_front() {
+            if sender.send(Told::Lead(request)).is_ok() {
+                return;
+            }
+        }
+        intake.under_way -= 1;
     }
 }
 

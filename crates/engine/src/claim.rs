@@ -20,21 +20,11 @@ impl<S: Store, C: Clock> Engine<S, C> {
     ) -> Result<Option<Grant<Work>>, Failure> {
         let claim = Arc::new(claim);
         let now = self.clock().now();
-        let waits = wait_ms > 0;
-        self.presence().claiming(&claim, waits, now);
-        let claimed = if waits {
-            self.claim_waiting(&claim, now.plus(wait_ms), request).await
-        } else {
-            self.try_claim(&claim, request).await
-        };
-        let now = self.clock().now();
-        if waits {
-            self.presence().stopped_waiting(&claim.worker, now);
+        let _open = self.presence().claiming(&claim, now);
+        if wait_ms == 0 {
+            return self.try_claim(&claim, request).await;
         }
-        if let Ok(Some(grant)) = &claimed {
-            self.presence().granted(&claim.worker, grant.lease, grant.expires_at);
-        }
-        claimed
+        self.claim_waiting(&claim, now.plus(wait_ms), request).await
     }
 
     async fn try_claim(

@@ -18,7 +18,7 @@ use crate::admission::{Gate, Limits};
 use crate::batch::Batcher;
 use crate::clock::Clock;
 use crate::events::Ring;
-use crate::presence::Presence;
+use crate::presence::{Presence, Worker};
 use crate::tick::Jobs;
 use crate::wake::Waiters;
 
@@ -103,8 +103,13 @@ impl<S: Store, C: Clock> Engine<S, C> {
         &self.clock
     }
 
-    pub fn presence(&self) -> &Presence {
+    pub(crate) fn presence(&self) -> &Presence {
         &self.presence
+    }
+
+    /// The workers that are present.
+    pub fn workers(&self) -> Vec<Worker> {
+        self.presence.workers(&self.store.leases(), self.clock.now())
     }
 
     /// What happened lately.
@@ -151,9 +156,7 @@ impl<S: Store, C: Clock> Engine<S, C> {
     }
 
     pub async fn renew(&self, lease: LeaseId, lease_ms: Option<u64>) -> Result<Renewed, Failure> {
-        let renewed = expect!(self.submit(Command::Renew { lease, lease_ms }).await?, Renewed)?;
-        self.presence.heard(lease, Some(renewed.expires_at), self.clock.now());
-        Ok(renewed)
+        expect!(self.submit(Command::Renew { lease, lease_ms }).await?, Renewed)
     }
 
     /// Says how far the work is. Not on disk until the next transition or renewal.
@@ -162,7 +165,6 @@ impl<S: Store, C: Clock> Engine<S, C> {
         lease: LeaseId,
         items: Vec<(ItemId, Progress)>,
     ) -> Result<Vec<Result<(), Refusal>>, Failure> {
-        self.presence.heard(lease, None, self.clock.now());
         expect!(self.submit(Command::Progress { lease, items }).await?, Progressed)
     }
 
@@ -172,7 +174,6 @@ impl<S: Store, C: Clock> Engine<S, C> {
         lease: LeaseId,
         items: Vec<(ItemId, Outcome)>,
     ) -> Result<Vec<Result<Settled, Refusal>>, Failure> {
-        self.presence.heard(lease, None, self.clock.now());
         expect!(self.submit(Command::Settle { lease, items }).await?, Settled)
     }
 
@@ -263,6 +264,6 @@ impl<S: Store, C: Clock> Engine<S, C> {
             tenant: seen.body.tenant.clone(),
             count: 1,
         };
-        Ok(Some(explained.with_workers(self.presence.offered(&work, now))))
+        Ok(Some(explained.with_workers(self.presence.offered(&work, &self.store.leases(), now))))
     }
 }

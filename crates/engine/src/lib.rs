@@ -20,3 +20,8 @@ pub use admission::Limits;
 pub use clock::{Clock, SystemClock};
 pub use engine::{Engine, Failure};
 pub use tick::Job;
+
+/// The first guide, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/first-queue.md")]
+pub struct FirstQueue;

@@ -1,16 +1,17 @@
 //! Presence: which workers are there, and what they offer to do.
 //!
 //! A worker is present while it has an open claim or a live lease, and for a minute after it was
-//! last seen.
+//! last seen. Leases are the store's to know; the rest is kept here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use windrow_core::Timestamp;
+use windrow_core::change::Lease;
 use windrow_core::command::Claim;
 use windrow_core::limits::PRESENT_MS;
 use windrow_core::ports::Ready;
-use windrow_core::{LeaseId, Timestamp};
 
 use crate::wake::fits;
 
@@ -21,16 +22,15 @@ pub struct Worker {
     pub last_seen: Timestamp,
     /// Claims that wait for work now.
     pub waiting: usize,
-    /// Live leases and until when.
-    pub leases: BTreeMap<LeaseId, Timestamp>,
+    /// Live leases.
+    pub leases: usize,
     /// What it claimed last.
     pub offers: Arc<Claim>,
 }
 
 impl Worker {
-    pub fn is_present(&self, now: Timestamp) -> bool {
-        let seen = now.since(self.last_seen) < PRESENT_MS;
-        seen || self.waiting > 0 || self.leases.values().any(|until| *until > now)
+    fn is_present(&self, now: Timestamp) -> bool {
+        self.waiting > 0 || self.leases > 0 || now.since(self.last_seen) < PRESENT_MS
     }
 }
 
@@ -41,63 +41,54 @@ pub struct Presence {
 }
 
 impl Presence {
-    pub(crate) fn claiming(&self, claim: &Arc<Claim>, waits: bool, now: Timestamp) {
+    /// A worker claims. As long as what this gives is kept, the claim is open.
+    pub(crate) fn claiming(&self, claim: &Arc<Claim>, now: Timestamp) -> OpenClaim<'_> {
         let mut workers = self.workers.lock();
         let worker = workers.entry(claim.worker.clone()).or_insert_with(|| Worker {
             name: claim.worker.clone(),
             last_seen: now,
             waiting: 0,
-            leases: BTreeMap::new(),
+            leases: 0,
             offers: Arc::clone(claim),
         });
         worker.last_seen = now;
         worker.offers = Arc::clone(claim);
-        worker.waiting += usize::from(waits);
+        worker.waiting += 1;
+        OpenClaim { presence: self, worker: claim.worker.clone() }
     }
 
-    pub(crate) fn stopped_waiting(&self, worker: &str, now: Timestamp) {
-        if let Some(worker) = self.workers.lock().get_mut(worker) {
-            worker.waiting = worker.waiting.saturating_sub(1);
-            worker.last_seen = worker.last_seen.max(now);
-        }
-    }
-
-    pub(crate) fn granted(&self, worker: &str, lease: LeaseId, until: Timestamp) {
-        if let Some(worker) = self.workers.lock().get_mut(worker) {
-            worker.leases.insert(lease, until);
-        }
-    }
-
-    /// The holder of a lease was heard.
-    pub(crate) fn heard(&self, lease: LeaseId, until: Option<Timestamp>, now: Timestamp) {
+    /// Forgets workers that are gone; those that hold a lease are not.
+    pub(crate) fn forget(&self, leases: &[Lease], now: Timestamp) {
+        let holders: HashSet<&Arc<str>> = leases.iter().map(|lease| &lease.worker).collect();
         let mut workers = self.workers.lock();
-        let holder = workers.values_mut().find(|worker| worker.leases.contains_key(&lease));
-        if let Some(worker) = holder {
-            worker.last_seen = now;
-            if let Some(until) = until {
-                worker.leases.insert(lease, until);
-            }
-        }
+        workers.retain(|name, worker| worker.is_present(now) || holders.contains(name));
     }
 
-    /// Forgets leases that are over and workers that are gone.
-    pub(crate) fn forget(&self, now: Timestamp) {
-        let mut workers = self.workers.lock();
-        for worker in workers.values_mut() {
-            worker.leases.retain(|_, until| *until > now);
-        }
-        workers.retain(|_, worker| worker.is_present(now));
-    }
-
-    /// The workers that are present.
-    pub fn workers(&self, now: Timestamp) -> Vec<Worker> {
+    /// The workers that are present, given the leases that are live.
+    pub fn workers(&self, leases: &[Lease], now: Timestamp) -> Vec<Worker> {
+        let held = |name: &Arc<str>| leases.iter().filter(|lease| lease.worker == *name).count();
         let workers = self.workers.lock();
-        workers.values().filter(|worker| worker.is_present(now)).cloned().collect()
+        let known = workers.values().map(|w| Worker { leases: held(&w.name), ..w.clone() });
+        known.filter(|worker| worker.is_present(now)).collect()
     }
 
     /// Whether somebody who is present would take this work.
-    pub fn offered(&self, work: &Ready, now: Timestamp) -> bool {
-        let workers = self.workers.lock();
-        workers.values().any(|worker| worker.is_present(now) && fits(&worker.offers, work))
+    pub fn offered(&self, work: &Ready, leases: &[Lease], now: Timestamp) -> bool {
+        self.workers(leases, now).iter().any(|worker| fits(&worker.offers, work))
+    }
+}
+
+/// A claim that waits. It may be given up at any time, by dropping it.
+#[derive(Debug)]
+pub(crate) struct OpenClaim<'a> {
+    presence: &'a Presence,
+    worker: Arc<str>,
+}
+
+impl Drop for OpenClaim<'_> {
+    fn drop(&mut self) {
+        if let Some(worker) = self.presence.workers.lock().get_mut(&self.worker) {
+            worker.waiting = worker.waiting.saturating_sub(1);
+        }
     }
 }

@@ -84,7 +84,7 @@ impl<S: Store, C: Clock> Engine<S, C> {
                 jobs.sweep.next = now;
             }
             drop(jobs);
-            self.presence().forget(now);
+            self.presence().forget(&self.store().leases(), now);
         }
         let next = self.store().next_due().unwrap_or(Timestamp::NEVER);
         let jobs = self.jobs().lock();

@@ -2,7 +2,7 @@
 //!
 //! A claim takes a ticket before it looks for work, so nothing that arrives after the look can be
 //! missed. As many waiters are woken as there are items, in the order in which they came; one that
-//! was woken in vain keeps its place. A waiter that goes away after it was woken passes the call on.
+//! was woken in vain keeps its place. One that goes away after it was woken passes the call on.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

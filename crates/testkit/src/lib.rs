@@ -1,6 +1,8 @@
 pub mod bench;
 pub mod clock;
+pub mod crash;
 pub mod disk;
+pub mod dump;
 pub mod model;
 pub mod random;
 pub mod stepped;

@@ -7,6 +7,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use windrow_core::change::Lease;
 use windrow_core::explain::Explanation;
 use windrow_core::ports::{Count, Inspected, Listener, Now, Store, StoreError, Work};
 use windrow_core::{Answer, Item, ItemId, Request, Timestamp};
@@ -39,11 +40,7 @@ impl Stepped {
 }
 
 impl Store for Stepped {
-    async fn submit(
-        &self,
-        batch: Vec<Request>,
-        now: Now,
-    ) -> Result<Vec<Answer<Work>>, StoreError> {
+    async fn submit(&self, batch: Vec<Request>, now: Now) -> Result<Vec<Answer<Work>>, StoreError> {
         self.drive(self.store.submit(batch, now))
     }
 
@@ -51,11 +48,7 @@ impl Store for Stepped {
         self.drive(self.store.inspect(id))
     }
 
-    async fn explain(
-        &self,
-        id: ItemId,
-        now: Timestamp,
-    ) -> Result<Option<Explanation>, StoreError> {
+    async fn explain(&self, id: ItemId, now: Timestamp) -> Result<Option<Explanation>, StoreError> {
         self.drive(self.store.explain(id, now))
     }
 
@@ -74,6 +67,10 @@ impl Store for Stepped {
 
     fn counts(&self) -> Vec<Count> {
         self.store.counts()
+    }
+
+    fn leases(&self) -> Vec<Lease> {
+        self.store.leases()
     }
 
     fn next_due(&self) -> Option<Timestamp> {

@@ -17,7 +17,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use windrow_core::command::Command;
 use windrow_core::explain::Reason;
 use windrow_core::ports::{Count, Inspected, Now, Store, Work};
-use windrow_core::{Answer, Item, ItemId, Request, Status, Timestamp};
+use windrow_core::{Answer, ItemId, Refusal, Request, Status, Timestamp};
 
 use crate::clock::SimClock;
 use crate::model::Model;
@@ -123,12 +123,12 @@ impl<S: Store> Twins<'_, S> {
     }
 
     /// A few of the items that exist, in the model's words.
-    fn known(&self, dice: &mut Dice) -> Vec<Item> {
+    fn known(&self, dice: &mut Dice) -> Vec<Inspected> {
+        let newest = &self.ours.items[self.ours.items.len().saturating_sub(60)..];
         let mut some = Vec::new();
         for _ in 0..8 {
-            let picked = dice.random.pick(&self.ours.items);
-            let seen = picked.and_then(|id| read(self.model, *id));
-            some.extend(seen.map(|seen| seen.item));
+            let picked = dice.random.pick(newest);
+            some.extend(picked.and_then(|id| read(self.model, *id)));
         }
         some
     }
@@ -149,6 +149,9 @@ impl<S: Store> Twins<'_, S> {
         let (a, b) = (self.ours.answer(ours.clone()), self.theirs.answer(theirs));
         if a != b {
             return Err(format!("{shown}\n  model: {a:?}\n  store: {b:?}"));
+        }
+        if refusals(&a).contains(&&Refusal::Internal) {
+            return Err(format!("{shown}\n  a rule failed: {a:?}"));
         }
         Ok(ours)
     }
@@ -197,6 +200,23 @@ impl<S: Store> Twins<'_, S> {
     }
 }
 
+/// Every refusal in an answer.
+fn refusals<W>(answer: &Answer<W>) -> Vec<&Refusal> {
+    fn of<T>(each: &[Result<T, Refusal>]) -> Vec<&Refusal> {
+        each.iter().filter_map(|one| one.as_ref().err()).collect()
+    }
+    match answer {
+        Answer::Enqueued(each) => of(each),
+        Answer::Progressed(each) | Answer::Prioritised(each) => of(each),
+        Answer::Settled(each) => of(each),
+        Answer::Cancelled(each) => of(each),
+        Answer::Retried(each) => of(each),
+        Answer::Deleted(each) => of(each),
+        Answer::Refused(refusal) => vec![refusal],
+        _ => Vec::new(),
+    }
+}
+
 fn same<T: PartialEq + fmt::Debug>(ours: &T, theirs: &T) -> Result<(), String> {
     if ours == theirs {
         return Ok(());
@@ -220,11 +240,7 @@ fn counts<S: Store>(store: &S) -> Vec<Count> {
 }
 
 /// Why an item is where it is: its status and the codes of all reasons; none if it is gone.
-fn why<S: Store>(
-    store: &S,
-    id: ItemId,
-    now: Timestamp,
-) -> Option<(Status, Vec<&'static str>)> {
+fn why<S: Store>(store: &S, id: ItemId, now: Timestamp) -> Option<(Status, Vec<&'static str>)> {
     let said = block_on(store.explain(id, now)).expect("it can be explained")?;
     Some((said.status, said.reasons.iter().map(Reason::code).collect()))
 }

@@ -39,7 +39,7 @@ pub fn decide<L: Ledger>(ledger: &mut L, request: Request, now: Timestamp) -> An
     let fingerprint = fingerprint(&request.command);
     match ledger.remembered(id) {
         Err(refusal) => return Answer::Refused(refusal),
-        Ok(Some((known, answer))) if known == fingerprint => return answer,
+        Ok(Some((known, answer))) if known == fingerprint => return again(ledger, answer),
         Ok(Some(_)) => return Answer::Refused(Refusal::RequestReused),
         Ok(None) => {}
     }
@@ -47,6 +47,15 @@ pub fn decide<L: Ledger>(ledger: &mut L, request: Request, now: Timestamp) -> An
     if !matches!(answer, Answer::Refused(_) | Answer::Claimed(None)) {
         let answer = Box::new(answer.clone());
         ledger.apply(Change::Answered { request: id, fingerprint, answer }, now);
+    }
+    answer
+}
+
+/// The first answer, for a repeat. What a lease holds no more is not handed out by it again.
+fn again<L: Ledger>(ledger: &L, mut answer: Answer) -> Answer {
+    if let Answer::Claimed(Some(grant)) = &mut answer {
+        let holder = |id| ledger.item(id).ok().flatten().and_then(|item| item.lease());
+        grant.items.retain(|item| holder(item.id) == Some(grant.lease));
     }
     answer
 }

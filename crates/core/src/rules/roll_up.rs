@@ -116,20 +116,21 @@ fn carry<L: Ledger>(ledger: &L, child: &Moved, parent: Item, tally: Tally) -> Mo
     }
 }
 
-/// Writes an item that changed, its trail, and its counts if they changed.
+/// Writes an item that changed, before it its trail and its counts if they changed: a store that
+/// sees an item end has seen all that it ends with.
 fn write(moved: &Moved, event: Event, trail: Option<Trail>, changes: &mut Changes) {
     let same = moved.before.as_ref() == Some(&moved.after);
     if let Some(trail) = trail {
         changes.trail(moved.after.id, trail);
-    }
-    if moved.before.is_some() && !(same && event == Event::Mark) {
-        changes.item(moved.after, event);
     }
     if moved.tally_after != moved.tally_before
         && let Some(tally) = &moved.tally_after
     {
         let tally = Box::new(tally.clone());
         changes.push(Change::Tally { id: moved.after.id, tally });
+    }
+    if moved.before.is_some() && !(same && event == Event::Mark) {
+        changes.item(moved.after, event);
     }
 }
 

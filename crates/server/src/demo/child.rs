@@ -1,7 +1,8 @@
 //! The demo's child process: the queue and its workers.
 //!
 //! Reports on standard output, one line each, after it was acknowledged: `enqueued ID`,
-//! `claimed ID STAGE ATTEMPT`, `settled ID STAGE`, `phase NAME DONE TOTAL`, `died NAME`, `finished`.
+//! `claimed ID STAGE ATTEMPT`, `settled ID STAGE`, `phase NAME DONE TOTAL`, `died NAME`, then
+//! `finished`.
 
 use std::io::Write as _;
 use std::sync::Arc;

@@ -7,24 +7,22 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use windrow_core::change::{Change, Created};
-use windrow_core::command::Scope;
-use windrow_core::invariants::{check_item, check_step};
-use windrow_core::item::{BlobRef, Body, End, Item, Marks, State, Status};
+use windrow_core::invariants::check_step;
+use windrow_core::item::{Body, Item, Marks, State, Status};
 use windrow_core::planted::{Bug, is_planted};
 use windrow_core::ports::Happened;
-use windrow_core::settings::{Settings, Unique};
 use windrow_core::trail::Trail;
 use windrow_core::transitions::Event;
 use windrow_core::{ItemId, Timestamp};
 
 use super::codec::body::{BodyNames, put_body};
-use super::codec::record::{Image, ImageState, PlaceImage, Removed, tag};
+use super::codec::record::{Image, ImageState, PlaceImage, tag};
 use super::codec::{Pack, put_serial};
 use super::ledger::nowhere;
 use super::log::LogError;
 use super::outbox::Target;
-use super::schedule::history::{Entry, seconds};
-use super::schedule::slab::{NIL, Slot, SlotNo, Spot, StateTag};
+use super::schedule::lanes::{Lane, LaneName};
+use super::schedule::slab::{SlotNo, Spot, StateTag};
 use super::tables::Tables;
 
 /// A command's records beyond this many bytes may go to more than one group.
@@ -32,7 +30,7 @@ const LARGE_BYTES: usize = 8 << 20;
 
 impl Tables {
     pub(crate) fn flush_if_large(&mut self) {
-        if self.out.bytes.len() > LARGE_BYTES {
+        if self.out.bytes.len() > LARGE_BYTES.min(self.command_bytes_max / 2) {
             self.flush_or_stop();
         }
     }
@@ -44,7 +42,7 @@ impl Tables {
         }
     }
 
-    fn stop(&mut self, error: &LogError) {
+    pub(crate) fn stop(&self, error: &LogError) -> ! {
         panic!("what was decided cannot be written: {error}");
     }
 
@@ -99,7 +97,11 @@ impl Tables {
                     resource.put(out);
                     closed_until.put(out);
                 });
-                self.gates.insert(resource, closed_until);
+                let opens = closed_until <= now;
+                self.gates.insert(Arc::clone(&resource), closed_until);
+                if opens {
+                    self.tell_resource(&resource);
+                }
             }
             Change::Blob { tenant, blob, references } => {
                 let no = self.text(&tenant);
@@ -220,7 +222,7 @@ impl Tables {
         });
     }
 
-    fn put_trail_record(&mut self, no: SlotNo, serial: u64, trail: &Trail) {
+    pub(crate) fn put_trail_record(&mut self, no: SlotNo, serial: u64, trail: &Trail) {
         self.out.push(tag::TRAIL, Target::Trail(no), |out| {
             put_serial(out, serial);
             trail.put(out);
@@ -299,7 +301,7 @@ impl Tables {
         self.count(no, Some(before.status()), after.status(), Some(event), now);
     }
 
-    fn track_cancelling(&mut self, item: &Item) {
+    pub(crate) fn track_cancelling(&mut self, item: &Item) {
         if item.has(Marks::CANCELLING) && !item.is_done() {
             self.cancelling.insert(item.id.serial());
         } else {
@@ -308,7 +310,7 @@ impl Tables {
     }
 
     /// Takes a slot out of whatever list it is in.
-    fn leave(&mut self, no: SlotNo) {
+    pub(crate) fn leave(&mut self, no: SlotNo) {
         let slot = *self.slab.get(no);
         match slot.spot {
             Spot::Line | Spot::Late => self.lanes.leave(&mut self.slab, no),
@@ -321,6 +323,25 @@ impl Tables {
         }
         if slot.state == StateTag::Pending {
             self.lanes.get_mut(slot.lane).pending -= 1;
+            self.tell_those_behind(slot.lane);
+        }
+    }
+
+    /// Lanes that hold back while too much waits in this lane's stage may go on now.
+    fn tell_those_behind(&mut self, lane: u32) {
+        if self.ahead_lanes.is_empty() {
+            return;
+        }
+        let LaneName { queue, stage, .. } = self.lanes.get(lane).name;
+        let stage = Arc::clone(self.names.text(stage));
+        for behind in self.ahead_lanes.clone() {
+            let Lane { name, policy, .. } = self.lanes.get(behind);
+            let Some(ahead) = policy.ahead.as_ref().filter(|_| name.queue == queue) else {
+                continue;
+            };
+            if ahead.stage == stage && self.waiting_in(queue, &stage) + 1 == ahead.max {
+                self.lanes.tell_all(behind);
+            }
         }
     }
 
@@ -345,13 +366,9 @@ impl Tables {
 
     pub(crate) fn enter_line(&mut self, no: SlotNo) {
         self.lanes.join(&mut self.slab, no);
-        if self.notices.wanted {
-            let slot = self.slab.get(no);
-            *self.notices.ready.entry((slot.lane, slot.tenant)).or_default() += 1;
-        }
     }
 
-    fn write_slot(&mut self, no: SlotNo, item: &Item) {
+    pub(crate) fn write_slot(&mut self, no: SlotNo, item: &Item) {
         let lane = self.lane(item.queue.0, item.kind.0, item.route.0, item.stage);
         let slot = self.slab.get_mut(no);
         slot.lane = lane;
@@ -370,106 +387,6 @@ impl Tables {
         };
     }
 
-    /// An item ends: it leaves the slab for history.
-    #[expect(clippy::too_many_arguments, reason = "one call, and all of it is needed")]
-    fn finish(
-        &mut self,
-        no: SlotNo,
-        before: &Item,
-        after: &Item,
-        end: End,
-        trail: Option<Box<Trail>>,
-        now: Timestamp,
-        event: Event,
-    ) {
-        check_item(after);
-        let slot = *self.slab.get(no);
-        self.place_body(no);
-        let slot = Slot { body: self.slab.get(no).body, ..slot };
-        let trail = trail.unwrap_or_else(|| Box::new(Trail::default()));
-        let at = trail.finished_at.unwrap_or(now);
-        let mut image = self.image(&slot);
-        image.state = ImageState::Done { end, at };
-        image.trail = None;
-        self.count(no, Some(before.status()), after.status(), Some(event), now);
-        self.slab.free_key(no);
-        self.cancelling.remove(&slot.serial);
-        self.progress.remove(&slot.serial);
-        let owner = self.owners.number(image.queue, image.tenant);
-        if slot.group != NIL {
-            self.groups.leave(slot.group);
-        }
-        self.slab.remove(no);
-        self.out.push(tag::FINISH, Target::Finished(image.serial), |out| {
-            image.put(out);
-            trail.put(out);
-        });
-        self.remember(&image, owner, end, at);
-    }
-
-    /// Enters an ended item into history and what is derived from it.
-    pub(crate) fn remember(&mut self, image: &Image, owner: u32, end: End, at: Timestamp) {
-        let root = image.place.is_none();
-        let (serial, ended_s) = (image.serial, seconds(at));
-        self.history.push(Entry { serial, at: nowhere(), owner, end, root, ended_s });
-        let settings = Arc::clone(self.settings_no(image.queue));
-        if root {
-            self.owners.kept(owner, true, settings.retention.max_per_tenant);
-            let whole = self.trees.tally(serial).is_some_and(|tally| tally.gaps == 0);
-            if image.marks.has(Marks::PARENT) && whole {
-                self.unfolded.insert((ended_s, serial));
-            }
-        }
-        if settings.unique == Unique::Retained && image.key != 0 {
-            self.retained.insert(image.key, serial);
-        }
-    }
-
-    /// A body that waits in the outbox must have a place before its slot goes.
-    fn place_body(&mut self, no: SlotNo) {
-        if self.slab.get(no).body.is_none() {
-            self.flush_or_stop();
-        }
-    }
-
-    /// Takes an ended item out of history and what is derived from it.
-    fn forget(&mut self, entry: &Entry, image: Option<&Image>) {
-        self.unfolded.remove(&(entry.ended_s, entry.serial));
-        if entry.root {
-            let queue = self.owners.get(entry.owner).queue;
-            let max = self.settings_no(queue).retention.max_per_tenant;
-            self.owners.kept(entry.owner, false, max);
-        }
-        if let Some(image) = image
-            && self.retained.get(&image.key) == Some(&entry.serial)
-        {
-            self.retained.remove(&image.key);
-        }
-    }
-
-    /// An ended item runs again.
-    fn revive(&mut self, item: &Item, event: Event, trail: Option<Box<Trail>>, now: Timestamp) {
-        let entry = self.history.find(item.id.serial()).expect("Q6: a known item");
-        let image = self.image_of(&entry).expect("it was read to decide this");
-        check_step(&self.item_of(&image), item, event);
-        self.history.remove(entry.serial);
-        self.forget(&entry, Some(&image));
-        let slot = self.slot_of(&image);
-        let no = self.slab.insert(slot);
-        self.write_slot(no, item);
-        let slot = *self.slab.get(no);
-        self.slab.hold_key(no);
-        self.lanes.order(&self.slab, &slot, true);
-        self.enter(no, now);
-        let image = Image { trail: None, ..self.image(&slot) };
-        self.out.push(tag::STATE, Target::Nobody, |out| image.put(out));
-        if let Some(trail) = trail {
-            self.put_trail_record(no, slot.serial, &trail);
-        }
-        self.track_cancelling(item);
-        self.count(no, Some(entry.end.into()), item.status(), Some(event), now);
-    }
-
     fn succeed(&mut self, of: ItemId, is: Option<ItemId>) {
         match is {
             Some(is) => self.successors.insert(of.serial(), is.serial()),
@@ -481,126 +398,8 @@ impl Tables {
         });
     }
 
-    fn remove(&mut self, id: ItemId) {
-        let serial = id.serial();
-        let Some(entry) = self.history.find(serial) else {
-            if is_planted(Bug::RetentionTakesLive)
-                && let Some(no) = self.find_live(id)
-            {
-                self.leave(no);
-                self.slab.free_key(no);
-                self.slab.remove(no);
-                self.out.remove(Removed { serial, place: None });
-            }
-            return;
-        };
-        let queue = self.owners.get(entry.owner).queue;
-        let keeps_keys = self.settings_no(queue).unique == Unique::Retained;
-        let image = (!entry.root || keeps_keys).then(|| self.image_of(&entry).ok()).flatten();
-        let place = image.as_ref().and_then(|image| image.place);
-        self.history.remove(serial);
-        self.forget(&entry, image.as_ref());
-        self.owners.moved(entry.owner, Some(entry.end.into()), None);
-        if let Some(place) = place {
-            self.trees.remove_child(place.parent, place.generation, place.ordinal);
-        }
-        self.trees.remove(serial);
-        self.out.remove(Removed { serial, place });
-    }
-
-    /// Everything below an ended root goes; its counts stay.
-    fn fold(&mut self, root: ItemId) {
-        let serial = root.serial();
-        let mut doomed = Vec::new();
-        let mut parents = vec![serial];
-        while let Some(parent) = parents.pop() {
-            for (_, _, child) in self.trees.all_children(parent) {
-                doomed.push(child);
-                parents.push(child);
-            }
-        }
-        for child in doomed.into_iter().rev() {
-            self.remove(self.id(child));
-        }
-        if let Some(entry) = self.history.find(serial) {
-            self.unfolded.remove(&(entry.ended_s, serial));
-        }
-        self.trees.fold(serial);
-        self.out.push(tag::FOLDED, Target::Nobody, |out| put_serial(out, serial));
-    }
-
-    pub(crate) fn set_paused(&mut self, scope: Scope, paused: bool) {
-        if paused {
-            self.pauses.scopes.insert(scope);
-        } else {
-            self.pauses.scopes.remove(&scope);
-        }
-        let scopes: Vec<Scope> = self.pauses.scopes.iter().cloned().collect();
-        let (mut queues, mut stages) = (Vec::new(), Vec::new());
-        let (mut tenants, mut cells) = (Vec::new(), Vec::new());
-        for scope in scopes {
-            let queue = self.text(&scope.queue);
-            let stage = scope.stage.map(|stage| self.text(&stage));
-            let tenant = scope.tenant.map(|tenant| self.text(&tenant));
-            match (stage, tenant) {
-                (None, None) => queues.push(queue),
-                (Some(stage), None) => stages.push((queue, stage)),
-                (None, Some(tenant)) => tenants.push((queue, tenant)),
-                (Some(stage), Some(tenant)) => cells.push((queue, stage, tenant)),
-            }
-        }
-        self.pauses.queues = queues.into_iter().collect();
-        self.pauses.stages = stages.into_iter().collect();
-        self.pauses.tenants = tenants.into_iter().collect();
-        self.pauses.cells = cells.into_iter().collect();
-    }
-
-    /// How many items refer to a blob; none if it is gone.
-    pub(crate) fn refer(&mut self, tenant: u32, blob: BlobRef, references: Option<u32>) {
-        match references {
-            Some(references) => self.blobs.insert((tenant, blob), references),
-            None => self.blobs.remove(&(tenant, blob)),
-        };
-    }
-
-    /// New settings: every lane of the queue gets its policy and its items line up anew.
-    pub(crate) fn configure(&mut self, queue: &Arc<str>, settings: Settings) {
-        let queue = self.text(queue);
-        let settings = Arc::new(settings);
-        let in_line = |slot: &Slot| matches!(slot.spot, Spot::Line | Spot::Late);
-        let of_queue: Vec<SlotNo> = self
-            .slab
-            .iter()
-            .filter(|(_, slot)| self.lanes.get(slot.lane).name.queue == queue)
-            .map(|(no, _)| no)
-            .collect();
-        let lined: Vec<SlotNo> =
-            of_queue.iter().copied().filter(|no| in_line(self.slab.get(*no))).collect();
-        lined.iter().for_each(|no| self.lanes.leave(&mut self.slab, *no));
-        for no in &of_queue {
-            let slot = *self.slab.get(*no);
-            self.lanes.order(&self.slab, &slot, false);
-        }
-        let lanes: Vec<u32> =
-            self.lanes.iter().filter(|(_, l)| l.name.queue == queue).map(|(no, _)| no).collect();
-        for lane in lanes {
-            let name = self.lanes.get(lane).name;
-            let (stage, kind) = (self.names.text(name.stage), self.names.text(name.kind));
-            self.lanes.get_mut(lane).policy = settings.policy(stage, kind);
-        }
-        self.settings.insert(queue, settings);
-        for no in of_queue {
-            let slot = *self.slab.get(no);
-            self.lanes.order(&self.slab, &slot, true);
-        }
-        lined.into_iter().for_each(|no| self.lanes.join(&mut self.slab, no));
-        let Tables { owners, settings, default_settings, .. } = self;
-        let of = |queue: u32| settings.get(&queue).unwrap_or(default_settings);
-        owners.review(|queue| of(queue).retention.max_per_tenant);
-    }
-
     /// Keeps the counts, and notes what happened for those who listen.
-    fn count(
+    pub(crate) fn count(
         &mut self,
         no: SlotNo,
         from: Option<Status>,

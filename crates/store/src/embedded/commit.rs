@@ -7,13 +7,15 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use windrow_core::command::{Answer, Command, Grant, Request};
+use hashbrown::HashMap;
+use windrow_core::command::{Answer, Command, Grant, Outcome, Request};
 use windrow_core::decide;
-use windrow_core::item::{Item, Marks, State};
-use windrow_core::limits::RETRY_AFTER_MS;
+use windrow_core::item::{Item, Marks};
+use windrow_core::limits::{ERROR_MAX, RETRY_AFTER_MS};
 use windrow_core::planted::{Bug, is_planted};
 use windrow_core::ports::{Happened, Ready, StoreError, Work};
 use windrow_core::refusal::{Full, Refusal};
+use windrow_core::rules::settle::settle;
 use windrow_core::trail::Trail;
 use windrow_core::transitions::Event;
 use windrow_core::{Change, Ledger, Timestamp};
@@ -23,6 +25,7 @@ use super::codec::record::tag;
 use super::codec::{Malformed, Pack, Reader};
 use super::log::{Loc, LogError, Segments};
 use super::outbox::Target;
+use super::schedule::lanes::LaneName;
 use super::schedule::names::Names;
 use super::tables::Tables;
 use super::{Embedded, Shared};
@@ -31,6 +34,8 @@ use super::{Embedded, Shared};
 const PENDING_BYTES_MAX: usize = 16 << 20;
 /// What a command may write beyond what it brings.
 const RESERVE_BYTES: usize = 64 << 10;
+/// What one item of a command may write: its last record, its trail, its parent's counts.
+const EACH_BYTES: usize = 1 << 10;
 /// The clock is written when it has moved by this much.
 const CLOCK_MS: u64 = 1_000;
 
@@ -115,20 +120,14 @@ impl Embedded {
     }
 
     fn read_all(&self, placed: Vec<Placed>) -> Vec<Work> {
-        let names = self.shared.names.read();
         let mut scratch = Vec::new();
         let mut items = Vec::with_capacity(placed.len());
-        let mut unreadable = Vec::new();
         for mut placed in placed {
-            match self.read_one(&names, &mut placed, &mut scratch) {
+            match self.read_one(&mut placed, &mut scratch) {
                 Ok(work) => items.push(work),
                 Err(Unread::Moved) => {}
-                Err(Unread::Damaged(what)) => unreadable.push((placed.item, what)),
+                Err(Unread::Damaged(what)) => self.shared.quarantine(&placed.item, &what),
             }
-        }
-        drop(names);
-        for (item, what) in unreadable {
-            self.shared.quarantine(&item, &what);
         }
         items
     }
@@ -137,14 +136,15 @@ impl Embedded {
 impl Embedded {
     /// Reads an item that was handed out. Its record may have been moved while the disk was waited
     /// for; then it is looked up again, unless the item is gone by now.
-    fn read_one(
-        &self,
-        names: &Names,
-        placed: &mut Placed,
-        scratch: &mut Vec<u8>,
-    ) -> Result<Work, Unread> {
+    fn read_one(&self, placed: &mut Placed, scratch: &mut Vec<u8>) -> Result<Work, Unread> {
         loop {
-            match read_work(&self.shared.segments, names, placed, scratch) {
+            // The names are let go before the tables are locked: whoever has the tables may be
+            // waiting to add a name.
+            let read = {
+                let names = self.shared.names.read();
+                read_work(&self.shared.segments, &names, placed, scratch)
+            };
+            match read {
                 Err(Unread::Moved) => {
                     let tables = self.shared.tables.lock();
                     let no = tables.find_live(placed.item.id).ok_or(Unread::Moved)?;
@@ -232,28 +232,37 @@ impl Shared {
         Ok(decided)
     }
 
-    /// An item whose record is damaged goes out of reach, loudly.
+    /// An item whose record is damaged goes out of reach, loudly. It goes back as if its holder had
+    /// released it, so that what is above it still counts right.
     fn quarantine(&self, item: &Item, what: &str) {
         let mut tables = self.tables.lock();
         let (id, now) = (item.id, tables.now);
         tables.unhealthy = Some(format!("item {id} is unreadable: {what}"));
-        if let Some(no) = tables.find_live(id) {
-            let item = tables.item_in(no);
-            if item.lease().is_some() {
-                let state = State::Pending { not_before: now };
-                let marks = item.marks.with(Marks::QUARANTINED);
-                let item = Item { state, marks, ..item };
-                tables.apply(Change::Item { item, event: Event::Release }, now);
-                tables.flush_or_stop();
-            }
+        let held = tables.find_live(id).map(|no| tables.item_in(no));
+        if let Some(held) = held.filter(|held| held.lease() == item.lease())
+            && let Some(lease) = held.lease()
+            && self.durable.poisoned().is_none()
+        {
+            let item = Item { marks: held.marks.with(Marks::QUARANTINED), ..held };
+            tables.apply(Change::Item { item, event: Event::Mark }, now);
+            let release = Outcome::Release { delay_ms: 0 };
+            // Without its trail it cannot be released; then it stays marked under its lease.
+            let _marked_is_enough = settle(&mut *tables, lease, id, release, now);
+            tables.flush_or_stop();
         }
         drop(tables);
         self.filled.notify_one();
     }
 
     /// Writes and syncs one group; false if none waits. The one place where data becomes durable.
+    /// Once the store has stopped nothing more does: after a failed sync the next one would lie.
     pub(crate) fn sync_step(&self) -> bool {
-        let Some(sealed) = self.tables.lock().writer_mut().take() else { return false };
+        let sealed = {
+            let mut tables = self.tables.lock();
+            let stopped = self.durable.poisoned().is_some();
+            if stopped { None } else { tables.writer_mut().take() }
+        };
+        let Some(sealed) = sealed else { return false };
         if let Err(error) = sealed.write_and_sync()
             && !is_planted(Bug::SyncFailureIgnored)
         {
@@ -315,10 +324,49 @@ impl Tables {
     /// Makes sure that what a command writes will find room, before anything is decided.
     fn reserve(&mut self, command: &Command) -> Result<(), Refusal> {
         let most = self.command_bytes_max;
-        let bytes = (windrow_core::rules::weight(command) + RESERVE_BYTES.min(most / 8)).min(most);
-        self.writer_mut()
-            .begin(bytes)
-            .map_err(|_| Refusal::StoreFull { what: Full::Disk, retry_after_ms: RETRY_AFTER_MS })
+        let brought = windrow_core::rules::weight(command);
+        if brought + RESERVE_BYTES.min(most / 8) > most {
+            let why = format!("{brought} bytes in one command; a segment here holds {most}");
+            return Err(Refusal::invalid("bytes", why));
+        }
+        let bytes = brought + RESERVE_BYTES.min(most / 8);
+        let at_most = (bytes + self.beyond(command)).min(most);
+        let writer = self.writer_mut();
+        // Only if there is no other segment to go to must this one have room for the worst.
+        let ready = if writer.is_ready_for(at_most) { Ok(()) } else { writer.begin(at_most) };
+        match ready.and_then(|()| writer.begin(bytes)) {
+            Ok(()) => Ok(()),
+            Err(error) if error.is_failed_sync() && !error.is_full() => self.stop(&error),
+            Err(_) => Err(Refusal::StoreFull { what: Full::Disk, retry_after_ms: RETRY_AFTER_MS }),
+        }
+    }
+
+    /// Roughly, and rather too much, what a command writes beyond what it brings. Too little is
+    /// harmless until the disk is full and the reserve used up; then it would stop the store.
+    fn beyond(&self, command: &Command) -> usize {
+        // An error is kept with its stage and with its attempt.
+        let said = |outcome: &Outcome| match outcome {
+            Outcome::Retry { message, .. } | Outcome::Fail { message, .. } => {
+                2 * message.len().min(ERROR_MAX)
+            }
+            Outcome::Skip { reason } => reason.len().min(ERROR_MAX),
+            _ => 0,
+        };
+        match command {
+            Command::Enqueue(items) => items.len() * EACH_BYTES / 2,
+            Command::Claim(claim) => claim.max * EACH_BYTES / 8,
+            Command::Settle { items, .. } => {
+                items.iter().map(|(_, outcome)| EACH_BYTES + said(outcome)).sum()
+            }
+            Command::Cancel { items }
+            | Command::Retry { items, .. }
+            | Command::Delete { items }
+            | Command::Prioritise { items, .. } => items.len() * EACH_BYTES,
+            Command::Reclaim { .. } => self.leases.expired_items(self.now) * EACH_BYTES,
+            Command::Grace { .. } => self.leases.iter().count() * EACH_BYTES / 4,
+            Command::Sweep { limit } => *limit * EACH_BYTES,
+            _ => 0,
+        }
     }
 
     /// The newest group that holds something which is visible now.
@@ -343,20 +391,24 @@ impl Tables {
         if !self.notices.wanted {
             return;
         }
-        let ready = self.notices.ready.drain();
-        let ready: Vec<Ready> = ready
-            .map(|((lane, tenant), count)| {
-                let lane = self.lanes.get(lane).name;
-                let text = |no: u32| Arc::clone(self.names.text(no));
-                Ready {
-                    queue: text(lane.queue),
-                    stage: text(lane.stage),
-                    kind: text(lane.kind),
-                    tenant: text(tenant),
-                    count,
-                }
-            })
-            .collect();
+        let mut counts: HashMap<(u32, u32), usize> = HashMap::new();
+        for ready in self.lanes.ready.drain(..) {
+            *counts.entry(ready).or_default() += 1;
+        }
+        // What a pause or a closed resource holds back is told when that ends.
+        counts.retain(|(lane, tenant), _| {
+            let LaneName { queue, stage, .. } = self.lanes.get(*lane).name;
+            self.is_open(*lane, self.now)
+                && !self.pauses.tenants.contains(&(queue, *tenant))
+                && !self.pauses.cells.contains(&(queue, stage, *tenant))
+        });
+        let ready = counts.into_iter().map(|((lane, tenant), count)| {
+            let lane = self.lanes.get(lane).name;
+            let text = |no: u32| Arc::clone(self.names.text(no));
+            let (queue, stage, kind) = (text(lane.queue), text(lane.stage), text(lane.kind));
+            Ready { queue, stage, kind, tenant: text(tenant), count }
+        });
+        let ready: Vec<Ready> = ready.collect();
         let happened = std::mem::take(&mut self.notices.happened);
         if !ready.is_empty() || !happened.is_empty() {
             self.told.push_back(Told { group, ready, happened });

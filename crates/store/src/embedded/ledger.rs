@@ -80,6 +80,12 @@ impl Tables {
     /// Moves what is due into line.
     pub(crate) fn advance(&mut self, now: Timestamp) {
         self.now = self.now.max(now);
+        let before = std::mem::replace(&mut self.gates_seen, now);
+        if !self.gates.is_empty() && before < now {
+            let opened = self.gates.iter().filter(|(_, until)| before < **until && **until <= now);
+            let opened: Vec<Arc<str>> = opened.map(|(resource, _)| Arc::clone(resource)).collect();
+            opened.iter().for_each(|resource| self.tell_resource(resource));
+        }
         while let Some(Reverse((until, serial, no))) = self.delayed.peek().copied()
             && until <= now.0
         {
@@ -112,7 +118,7 @@ impl Tables {
     }
 
     /// Whether a whole lane may be claimed from now.
-    fn is_open(&self, lane: u32, now: Timestamp) -> bool {
+    pub(crate) fn is_open(&self, lane: u32, now: Timestamp) -> bool {
         let lane = self.lanes.get(lane);
         let (queue, stage) = (lane.name.queue, lane.name.stage);
         if self.pauses.queues.contains(&queue) || self.pauses.stages.contains(&(queue, stage)) {
@@ -129,7 +135,7 @@ impl Tables {
         }
     }
 
-    fn waiting_in(&self, queue: u32, stage: &str) -> u64 {
+    pub(crate) fn waiting_in(&self, queue: u32, stage: &str) -> u64 {
         let Some(stage) = self.names.find(stage) else { return 0 };
         let lanes = self.lanes.iter().map(|(_, lane)| lane);
         let there = lanes.filter(|lane| lane.name.queue == queue && lane.name.stage == stage);
@@ -338,6 +344,20 @@ impl Ledger for Tables {
 
     fn group_load(&self, item: &Item) -> u32 {
         self.slot_for(item).map_or(0, |slot| self.lanes.group_load(slot))
+    }
+
+    fn group_holders(&self, item: &Item) -> Vec<ItemId> {
+        let Some(mine) = self.slot_for(item) else { return Vec::new() };
+        let lane = self.lanes.get(mine.lane).name;
+        let alike = |slot: &&Slot| {
+            let other = self.lanes.get(slot.lane).name;
+            slot.group == mine.group && (other.queue, other.stage) == (lane.queue, lane.stage)
+        };
+        let held = self.leases.iter().flat_map(|lease| self.leases.slots(&self.slab, lease.id));
+        let held = held.map(|no| self.slab.get(no)).filter(alike);
+        let mut holders: Vec<ItemId> = held.map(|slot| self.id(slot.serial)).take(10).collect();
+        holders.sort_unstable();
+        holders
     }
 
     fn group_ahead(&self, item: &Item) -> Option<ItemId> {

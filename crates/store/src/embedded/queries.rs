@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use windrow_core::change::Lease;
 use windrow_core::command::{Answer, Request};
 use windrow_core::explain::{Explanation, explain};
 use windrow_core::item::Marks;
@@ -21,6 +22,10 @@ impl Embedded {
     ) -> Result<T, StoreError> {
         let (seen, group) = {
             let tables = self.shared.tables.lock();
+            // What stopped it may have left memory ahead of the log, so nothing of it is shown.
+            if let Some(why) = self.poisoned() {
+                return Err(StoreError::Poisoned(why));
+            }
             (look(&tables), tables.observed())
         };
         self.shared.durable.until(group).await.map_err(StoreError::Poisoned)?;
@@ -104,6 +109,10 @@ impl Store for Embedded {
         counts
     }
 
+    fn leases(&self) -> Vec<Lease> {
+        self.shared.tables.lock().leases.iter().cloned().collect()
+    }
+
     fn next_due(&self) -> Option<Timestamp> {
         let mut tables = self.shared.tables.lock();
         let delayed = tables.delayed.peek().map(|entry| Timestamp(entry.0.0));
@@ -126,6 +135,8 @@ impl Store for Embedded {
 
     fn listen(&self, listener: Arc<dyn Listener>) {
         *self.shared.listener.write() = Some(listener);
-        self.shared.tables.lock().notices.wanted = true;
+        let mut tables = self.shared.tables.lock();
+        tables.notices.wanted = true;
+        tables.lanes.watched = true;
     }
 }

@@ -361,8 +361,14 @@ impl Tables {
                 moved.push(Moved::Trail { serial, from, to });
             }
             tag::FINISH => {
-                let to = self.append(tag::FINISH, bytes)?;
-                moved.push(Moved::Finish { serial, from, to });
+                // If its body lies in this segment too, it was written again together with that.
+                // A second copy, which still names the old place, would win in a replay.
+                let image: Result<Image, _> = Reader::new(bytes).get();
+                let body = image.ok().and_then(|image| image.body);
+                if body.is_none_or(|body| body.segment() != from.segment()) {
+                    let to = self.append(tag::FINISH, bytes)?;
+                    moved.push(Moved::Finish { serial, from, to });
+                }
             }
             _ => {
                 let to = self.append(tag::ANSWERED, bytes)?;

@@ -53,6 +53,8 @@ pub(crate) struct Tables {
     pub(crate) default_settings: Arc<Settings>,
     pub(crate) pauses: Pauses,
     pub(crate) gates: HashMap<Arc<str>, Timestamp>,
+    /// Until when gates were looked at, to tell who waits when one opens by itself.
+    pub(crate) gates_seen: Timestamp,
     pub(crate) blobs: HashMap<(u32, BlobRef), u32>,
     /// Keys of ended items, in queues where those stay unique.
     pub(crate) retained: HashMap<u64, u64>,
@@ -70,6 +72,8 @@ pub(crate) struct Tables {
     /// A trail that waits for the item change it belongs to.
     pub(crate) trail_for: Option<(u64, Box<Trail>)>,
     pub(crate) offer: Option<Offer>,
+    /// Lanes whose policy looks at what waits further down.
+    pub(crate) ahead_lanes: Vec<u32>,
     pub(crate) notices: Notices,
     /// What listeners are to be told, by the group that must be durable first.
     pub(crate) told: VecDeque<Told>,
@@ -108,7 +112,6 @@ pub(crate) struct Offer {
 pub(crate) struct Notices {
     /// Whether anybody listens.
     pub(crate) wanted: bool,
-    pub(crate) ready: HashMap<(u32, u32), usize>,
     pub(crate) happened: Vec<Happened>,
 }
 
@@ -174,7 +177,12 @@ impl Tables {
         let (stage, kind) = (self.names.text(stage), self.names.text(kind));
         let policy = self.settings_no(queue).policy(stage, kind);
         self.offer = None;
-        self.lanes.add(name, policy)
+        let looks_ahead = policy.ahead.is_some();
+        let lane = self.lanes.add(name, policy);
+        if looks_ahead {
+            self.ahead_lanes.push(lane);
+        }
+        lane
     }
 
     /// The item in a slot.
@@ -387,7 +395,7 @@ impl Tables {
         let live = self.slab.live() as u64 * 144;
         let ended = self.history.len() as u64 * 24;
         let requests = self.requests.len() as u64 * 80;
-        live + ended + requests + self.trees.children_in_memory() as u64 * 32
+        live + ended + requests + self.trees.len() as u64 * 32
     }
 }
 

@@ -142,7 +142,11 @@ pub enum Want {
     AtLeast(f64),
     AtMost(f64),
     /// At most the larger of a number and so many times another figure of the row.
-    AtMostOr { value: f64, times: f64, of: &'static str },
+    AtMostOr {
+        value: f64,
+        times: f64,
+        of: &'static str,
+    },
 }
 
 /// A bar, and whether it was met.

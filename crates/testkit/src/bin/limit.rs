@@ -2,9 +2,9 @@
 //!
 //! Clients append records to one group in memory; one committer writes the group to a preallocated,
 //! zero-written segment and syncs it, while the next group fills. A client goes on when its group is
-//! durable. There is no index, no rule, no checksum and no read: nothing that keeps these promises
-//! can be faster by more than chance, so the bench measures Windrow beside it.
+//! durable. There is no index, no rule, no checksum and no read.
 
+use std::convert::Infallible;
 use std::fs::{File, OpenOptions};
 use std::future::poll_fn;
 use std::os::unix::fs::FileExt as _;
@@ -14,16 +14,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
 use parking_lot::{Condvar, Mutex};
 use windrow_testkit::bench::limit::{Asked, SEGMENT_BYTES};
 use windrow_testkit::bench::measure::{Latencies, cpu_us, noise};
 
-const SEGMENTS: usize = 4;
-/// Length, number and kind of a record.
 const HEADER: [u8; 16] = [0x5a; 16];
 const PAYLOAD_BYTES: usize = 256;
-/// What a claim or a settle must at least say: whose state it is is in the header, this is the state.
+/// What a claim or a settle must at least say of the item that the header names.
 const STATE_BYTES: usize = 8;
 
 #[derive(Default)]
@@ -31,7 +28,6 @@ struct Group {
     number: u64,
     bytes: Vec<u8>,
     waiting: Vec<Waker>,
-    is_last: bool,
 }
 
 struct Log {
@@ -47,8 +43,8 @@ impl Log {
         let mut group = None;
         poll_fn(|cx| {
             if let Some(group) = group {
-                let reached = self.durable.load(Ordering::Acquire) >= group;
-                return if reached { Poll::Ready(()) } else { Poll::Pending };
+                let is_durable = self.durable.load(Ordering::Acquire) >= group;
+                return if is_durable { Poll::Ready(()) } else { Poll::Pending };
             }
             let mut open = self.open.lock();
             for _ in 0..batch {
@@ -65,20 +61,16 @@ impl Log {
         .await;
     }
 
-    /// The committer: one write and one sync per group.
-    fn commit(&self, segments: &[File]) -> std::io::Result<()> {
+    /// The committer: one write and one sync per group, until the process ends.
+    fn commit(&self, segments: &[File]) -> std::io::Result<Infallible> {
         let (mut segment, mut offset) = (0, 0);
         let mut spare = Group::default();
         loop {
             let mut open = self.open.lock();
             while open.bytes.is_empty() {
-                if open.is_last {
-                    return Ok(());
-                }
                 self.filled.wait(&mut open);
             }
             spare.number = open.number + 1;
-            spare.is_last = open.is_last;
             let mut group = std::mem::replace(&mut *open, spare);
             drop(open);
             let len = group.bytes.len() as u64;
@@ -99,9 +91,9 @@ impl Log {
 /// Segments of the store's size whose blocks are taken; made once, used by all rounds.
 fn segments(dir: &Path) -> anyhow::Result<Vec<File>> {
     std::fs::create_dir_all(dir)?;
+    let options = OpenOptions::new().write(true).create(true).truncate(false).clone();
     let open = |number: usize| {
-        let path = dir.join(format!("limit-{number}.log"));
-        let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path)?;
+        let file = options.open(dir.join(format!("limit-{number}.log")))?;
         if file.metadata()?.len() != SEGMENT_BYTES {
             let zeros = vec![0; 1 << 20];
             for at in (0..SEGMENT_BYTES).step_by(zeros.len()) {
@@ -111,13 +103,12 @@ fn segments(dir: &Path) -> anyhow::Result<Vec<File>> {
         }
         Ok(file)
     };
-    (0..SEGMENTS).map(open).collect()
+    (0..4).map(open).collect()
 }
 
 /// One client: a producer appends payloads, a worker appends a claim and then a settle.
 async fn client(log: Arc<Log>, asked: Asked, produces: bool, until: Instant) -> (u64, Latencies) {
-    let mut latencies = Latencies::default();
-    let mut items = 0;
+    let (mut items, mut latencies) = (0, Latencies::default());
     while Instant::now() < until {
         let begun = Instant::now();
         log.append(asked.batch, if produces { PAYLOAD_BYTES } else { STATE_BYTES }).await;
@@ -136,13 +127,17 @@ fn main() -> anyhow::Result<()> {
     let (open, filled) = (Mutex::new(Group { number: 1, ..Group::default() }), Condvar::new());
     let log = Arc::new(Log { open, filled, durable: AtomicU64::new(0), noise: noise() });
     let committer = Arc::clone(&log);
-    let committer = std::thread::spawn(move || committer.commit(&segments));
+    std::thread::spawn(move || {
+        let Err(error) = committer.commit(&segments);
+        eprintln!("limit: {error}");
+        std::process::exit(1);
+    });
     let runtime = windrow_testkit::bench::runtime()?;
     let (cpu, begun) = (cpu_us()?, Instant::now());
     let until = begun + Duration::from_secs_f64(asked.seconds);
-    let clients = asked.producers + asked.workers;
     let spawn = |n| client(Arc::clone(&log), asked.clone(), n < asked.producers, until);
-    let clients: Vec<_> = (0..clients).map(|n| runtime.spawn(spawn(n))).collect();
+    let all = 0..asked.producers + asked.workers;
+    let clients: Vec<_> = all.map(|n| runtime.spawn(spawn(n))).collect();
     let (mut items, mut latencies) = (0, Latencies::default());
     for client in clients {
         let (more, theirs) = runtime.block_on(client)?;
@@ -150,8 +145,5 @@ fn main() -> anyhow::Result<()> {
         latencies.merge(theirs);
     }
     let (seconds, cpu) = (begun.elapsed().as_secs_f64(), cpu_us()? - cpu);
-    log.open.lock().is_last = true;
-    log.filled.notify_one();
-    committer.join().ok().context("the committer panicked")??;
     asked.answer(items, seconds, cpu, latencies)
 }

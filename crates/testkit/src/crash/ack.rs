@@ -15,16 +15,36 @@ use super::name::Name;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Ack {
     /// The store is open, after so many milliseconds.
-    Opened { took_ms: u64 },
+    Opened {
+        took_ms: u64,
+    },
     /// A batch is about to be enqueued under a request id. Not an ack: it may or may not happen.
-    Asked { first: Name, len: usize },
+    Asked {
+        first: Name,
+        len: usize,
+    },
     /// A batch was enqueued; what was refused is none.
-    Enqueued { first: Name, by_request: bool, items: Vec<Option<(ItemId, EnqueueOutcome)>> },
+    Enqueued {
+        first: Name,
+        by_request: bool,
+        items: Vec<Option<(ItemId, EnqueueOutcome)>>,
+    },
     /// A batch is durable, says a child that does not wait for the answer: the control.
-    Pretended { first: Name, len: usize },
-    Claimed { lease: LeaseId, items: Vec<Taken> },
-    Renewed { lease: LeaseId },
-    Settled { lease: LeaseId, items: Vec<Ended> },
+    Pretended {
+        first: Name,
+        len: usize,
+    },
+    Claimed {
+        lease: LeaseId,
+        items: Vec<Taken>,
+    },
+    Renewed {
+        lease: LeaseId,
+    },
+    Settled {
+        lease: LeaseId,
+        items: Vec<Ended>,
+    },
     /// The store stopped. Expected only when it lost its disk.
     Stopped(String),
     /// Something that must never be.
@@ -46,8 +66,18 @@ pub struct Ended {
     pub ending: Ending,
     /// How the item ended, if this was its last attempt.
     pub end: Option<End>,
-    /// The lease goes on: more children were announced.
-    pub more: bool,
+    pub slice: Slice,
+}
+
+/// What a settle did to the children of its item.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Slice {
+    /// It was about something else.
+    None,
+    /// It created some, and the lease goes on for the others.
+    More,
+    /// Now all of them exist.
+    All,
 }
 
 const OUTCOMES: [(EnqueueOutcome, &str); 4] = [
@@ -74,6 +104,8 @@ const ENDS: [(Option<End>, &str); 5] = [
     (Some(End::Cancelled), "x"),
     (Some(End::Skipped), "k"),
 ];
+
+const SLICES: [(Slice, &str); 3] = [(Slice::None, "-"), (Slice::More, "m"), (Slice::All, "a")];
 
 fn word<T: PartialEq>(table: &[(T, &'static str)], value: &T) -> &'static str {
     table.iter().find(|(known, _)| known == value).map_or("?", |(_, word)| word)
@@ -113,9 +145,9 @@ impl Ack {
             Ack::Renewed { lease } => write!(to, "R {:x}", lease.0),
             Ack::Settled { lease, items } => {
                 write!(to, "S {:x}", lease.0)?;
-                items.iter().try_for_each(|Ended { id, ending, end, more }| {
+                items.iter().try_for_each(|Ended { id, ending, end, slice }| {
                     let (ending, end) = (word(&ENDINGS, ending), word(&ENDS, end));
-                    write!(to, " {:x}:{ending}:{end}:{}", id.0, if *more { "m" } else { "-" })
+                    write!(to, " {:x}:{ending}:{end}:{}", id.0, word(&SLICES, slice))
                 })
             }
             Ack::Stopped(why) => write!(to, "Z {}", why.replace('\n', " ")),
@@ -197,7 +229,7 @@ fn ended(word: &str) -> Option<Ended> {
         id: ItemId(hex(parts.next()?)?),
         ending: value(&ENDINGS, parts.next()?)?,
         end: value(&ENDS, parts.next()?)?,
-        more: parts.next()? == "m",
+        slice: value(&SLICES, parts.next()?)?,
     })
 }
 
@@ -223,8 +255,13 @@ mod tests {
             Ack::Settled {
                 lease,
                 items: vec![
-                    Ended { id, ending: Ending::Split, end: None, more: true },
-                    Ended { id, ending: Ending::Failed, end: Some(End::Failed), more: false },
+                    Ended { id, ending: Ending::Split, end: None, slice: Slice::More },
+                    Ended {
+                        id,
+                        ending: Ending::Failed,
+                        end: Some(End::Failed),
+                        slice: Slice::None,
+                    },
                 ],
             },
             Ack::Stopped("no disk".to_owned()),

@@ -11,7 +11,7 @@ use windrow_core::command::EnqueueOutcome;
 use windrow_core::trail::Ending;
 use windrow_core::{End, ItemId, LeaseId};
 
-use super::ack::{Ack, Ended, Taken};
+use super::ack::{Ack, Ended, Slice, Taken};
 use super::name::{Name, Queue};
 
 /// What the harness found that must never be.
@@ -77,9 +77,7 @@ impl Entry {
         let open = self.claims.iter().any(|claim| claim.ending.is_none());
         match self.name.queue() {
             Queue::Kept => false,
-            Queue::Brief => {
-                open || self.terminal.is_some_and(|(_, end)| end == End::Completed)
-            }
+            Queue::Brief => open || self.terminal.is_some_and(|(_, end)| end == End::Completed),
             Queue::Swept => open || self.terminal.is_some(),
         }
     }
@@ -93,7 +91,7 @@ pub struct Answered {
 }
 
 /// Everything that was acknowledged by one data directory.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Ledger {
     pub items: BTreeMap<ItemId, Entry>,
     pub by_name: HashMap<Name, ItemId>,
@@ -154,12 +152,7 @@ impl Ledger {
         }
     }
 
-    fn enqueued(
-        &mut self,
-        name: Name,
-        id: ItemId,
-        outcome: EnqueueOutcome,
-    ) -> Result<(), Finding> {
+    fn enqueued(&mut self, name: Name, id: ItemId, outcome: EnqueueOutcome) -> Result<(), Finding> {
         self.touched.insert(id);
         match outcome {
             EnqueueOutcome::Created | EnqueueOutcome::Successor => self.exists(id, name),
@@ -197,13 +190,14 @@ impl Ledger {
     }
 
     fn settled(&mut self, lease: LeaseId, ended: Ended) -> Result<(), Finding> {
-        let Ended { id, ending, end, more } = ended;
+        let Ended { id, ending, end, slice } = ended;
         self.touched.insert(id);
         let Some(entry) = self.items.get_mut(&id) else {
             return Err(Finding::of(id, format!("settled under {lease}, never handed out")));
         };
-        entry.split |= ending == Ending::Split && !more;
-        if !more && let Some(claim) = entry.claims.iter_mut().find(|claim| claim.lease == lease) {
+        entry.split |= slice == Slice::All;
+        let claim = entry.claims.iter_mut().find(|claim| claim.lease == lease);
+        if let Some(claim) = claim.filter(|_| slice != Slice::More) {
             claim.ending = Some(ending);
         }
         let Some(end) = end else { return Ok(()) };
@@ -233,7 +227,7 @@ mod tests {
 
     fn settled(lease: u128, end: Option<End>) -> Ack {
         let ending = if end.is_some() { Ending::Completed } else { Ending::Retried };
-        let items = vec![Ended { id: ID, ending, end, more: false }];
+        let items = vec![Ended { id: ID, ending, end, slice: Slice::None }];
         Ack::Settled { lease: LeaseId(lease), items }
     }
 
@@ -247,7 +241,9 @@ mod tests {
         ledger.begin_life();
         let found = acks.into_iter().try_for_each(|ack| ledger.take(ack)).err();
         match want {
-            Some(want) => assert!(found.clone().is_some_and(|f| f.what.contains(want)), "{found:?}"),
+            Some(want) => {
+                assert!(found.clone().is_some_and(|f| f.what.contains(want)), "{found:?}")
+            }
             None => assert_eq!(found, None),
         }
     }

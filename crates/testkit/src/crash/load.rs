@@ -9,7 +9,7 @@ use windrow_core::tally::OnGaps;
 use windrow_core::trail::{Class, Ending};
 use windrow_core::{Answer, End, ItemId, LeaseId, Refusal, Request, Timestamp};
 
-use super::ack::{Ack, Ended, Taken};
+use super::ack::{Ack, Ended, Slice, Taken};
 use super::name::{Name, Queue, enqueue};
 use crate::random::Splitmix;
 
@@ -253,7 +253,8 @@ impl Worker {
         let child = |number| name.child(number).new_child();
         let mut children: Vec<NewChild> = (1..=name.children()).map(child).collect();
         let slice = |children, more| {
-            let outcome = Outcome::Split { children, more, on_gaps: OnGaps::Continue, output: None };
+            let outcome =
+                Outcome::Split { children, more, on_gaps: OnGaps::Continue, output: None };
             Plan { id, outcome, last: false, all_skipped: false, rest: None }
         };
         if self.dice.percent(50) {
@@ -291,8 +292,12 @@ impl Plan {
             Ending::Skipped if self.last => Some(End::Completed),
             _ => None,
         };
-        let more = matches!(self.outcome, Outcome::Split { more: true, .. });
-        Ended { id, ending, end, more }
+        let slice = match self.outcome {
+            Outcome::Split { more: true, .. } => Slice::More,
+            Outcome::Split { .. } => Slice::All,
+            _ => Slice::None,
+        };
+        Ended { id, ending, end, slice }
     }
 }
 

@@ -122,11 +122,11 @@ impl Name {
     pub fn children(self) -> u32 {
         let draw = self.own().draw() >> 8;
         match self.path {
-            0 if self.queue() == Queue::Kept && self.key().is_none() && draw % 4 == 0 => {
+            0 if self.queue() == Queue::Kept && self.key().is_none() && draw.is_multiple_of(4) => {
                 2 + (draw >> 8) as u32 % 4
             }
             0 => 0,
-            1..16 if draw % 5 == 0 => 2,
+            1..16 if draw.is_multiple_of(5) => 2,
             _ => 0,
         }
     }
@@ -180,7 +180,7 @@ impl Name {
     /// The name itself, then bytes that follow from it.
     pub fn payload(self) -> Vec<u8> {
         let mut dice = self.own();
-        let len = dice.below(500);
+        let len = 8 + dice.below(500);
         let mut bytes = self.root.to_le_bytes().to_vec();
         bytes.extend(self.path.to_le_bytes());
         bytes.extend((0..len).map(|_| dice.draw() as u8));
@@ -217,7 +217,7 @@ impl Name {
 
     /// The id of the request that enqueues a batch beginning with this name.
     pub const fn request(self) -> RequestId {
-        RequestId((self.root as u128) << 64 | 0x77_69_6e_64)
+        RequestId((self.root as u128) << 64 | 0xc4a5)
     }
 
     /// This name and those after it, as one batch.

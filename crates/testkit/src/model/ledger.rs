@@ -41,7 +41,7 @@ impl State {
         tenant: &'a str,
         queue: &'a str,
         key: &'a str,
-    ) -> impl DoubleEndedIterator<Item = &'a Item> {
+    ) -> impl Iterator<Item = &'a Item> {
         self.items.values().filter(move |item| {
             let body = &self.bodies[&item.id];
             body.key.as_deref() == Some(key) && &*body.tenant == tenant && &*body.queue == queue
@@ -92,7 +92,9 @@ impl Ledger for State {
     }
 
     fn kept_key(&self, tenant: &str, queue: &str, key: &str) -> Result<Option<ItemId>, Refusal> {
-        Ok(self.keyed(tenant, queue, key).rfind(|item| item.is_done()).map(|item| item.id))
+        let ended = self.keyed(tenant, queue, key).filter(|item| item.is_done());
+        let last = ended.max_by_key(|item| (self.finished_at(item), item.id));
+        Ok(last.map(|item| item.id))
     }
 
     fn successor(&self, of: ItemId) -> Option<ItemId> {

@@ -113,7 +113,7 @@ impl State {
         shown.expect("showing what was claimed cannot fail")
     }
 
-    /// What a worker gets. An answer given again leaves out what is gone by now.
+    /// What a worker gets.
     fn show(&self, grant: Grant<Item>) -> Grant<Work> {
         let Grant { lease, expires_at, items } = grant;
         let items = items.into_iter().filter_map(|item| self.work(item)).collect();
@@ -140,11 +140,7 @@ impl State {
 }
 
 impl Store for Model {
-    async fn submit(
-        &self,
-        batch: Vec<Request>,
-        now: Now,
-    ) -> Result<Vec<Answer<Work>>, StoreError> {
+    async fn submit(&self, batch: Vec<Request>, now: Now) -> Result<Vec<Answer<Work>>, StoreError> {
         match now {
             Now::Given(now) => Ok(self.submit_now(batch, now)),
             Now::Database => Err(StoreError::NotApplied("the model has no clock".into())),
@@ -159,7 +155,12 @@ impl Store for Model {
         Ok(explain(&self.inside.lock().state, id, now).ok())
     }
 
-    async fn children(&self, id: ItemId, from: u32, limit: usize) -> Result<Vec<ItemId>, StoreError> {
+    async fn children(
+        &self,
+        id: ItemId,
+        from: u32,
+        limit: usize,
+    ) -> Result<Vec<ItemId>, StoreError> {
         let state = &self.inside.lock().state;
         let Some(item) = state.items.get(&id) else {
             return Ok(Vec::new());
@@ -175,6 +176,10 @@ impl Store for Model {
 
     fn counts(&self) -> Vec<Count> {
         self.inside.lock().state.counts()
+    }
+
+    fn leases(&self) -> Vec<windrow_core::change::Lease> {
+        self.inside.lock().state.leases.values().cloned().collect()
     }
 
     fn next_due(&self) -> Option<Timestamp> {

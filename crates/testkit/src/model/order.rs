@@ -81,7 +81,7 @@ impl State {
         let offers = self.offers(claim, now);
         if let Some(script) = &mut self.turns.script {
             return match script.pop_front() {
-                Some(next) => Some(self.lawful(next, &offers)),
+                Some(next) => Some(self.lawful(next, &offers, now)),
                 None => self.nothing_left(&offers),
             };
         }
@@ -168,17 +168,23 @@ impl State {
     }
 
     /// The item that another store handed out next, if the laws allow it.
-    fn lawful(&self, next: ItemId, offers: &[Item]) -> Item {
+    fn lawful(&self, next: ItemId, offers: &[Item], now: Timestamp) -> Item {
         let find = |item: &&Item| item.id == next;
         let item = *offers.iter().find(find).unwrap_or_else(|| {
-            panic!("{next} was handed out and must not be: {:?}", self.items.get(&next))
+            let item = self.items.get(&next);
+            let gate = item.map(|item| admit(self, item, now));
+            panic!("{next} was handed out and must not be: {gate:?}, {item:?}")
         });
         let lane = self.lane(&item);
-        let best = offers.iter().map(|item| item.priority).max();
+        let best = offers.iter().max_by_key(|item| item.priority);
         let of_lane: Vec<Item> =
             offers.iter().filter(|item| self.lane(item) == lane).copied().collect();
-        let lane_best = of_lane.iter().map(|item| item.priority).max();
-        assert_eq!(lane_best, best, "order: {next} is of a lane that was not due");
+        let lane_best = of_lane.iter().max_by_key(|item| item.priority);
+        assert_eq!(
+            lane_best.map(|item| item.priority),
+            best.map(|item| item.priority),
+            "order: {item:?} is of a lane that was not due, {best:?} was"
+        );
         if self.is_oldest_turn(&lane) {
             let oldest = of_lane.iter().map(|item| item.id).min();
             assert_eq!(Some(next), oldest, "order: every eighth item of a lane is its oldest");
@@ -197,7 +203,10 @@ impl State {
         let mine = served(item.tenant);
         for other in rivals {
             let theirs = served(other.tenant);
-            assert!(mine <= theirs + 1, "order: tenant of {next} was served {mine} times, {theirs}");
+            assert!(
+                mine <= theirs + 1,
+                "order: tenant of {next} was served {mine} times, {theirs}"
+            );
         }
         item
     }

@@ -50,7 +50,8 @@ impl super::Inside {
 impl State {
     fn claimable(&self, now: Timestamp) -> BTreeSet<ItemId> {
         let pending = |item: &&Item| matches!(item.state, Doing::Pending { .. });
-        let open = self.items.values().filter(pending).filter(|item| admit(self, item, now).is_ok());
+        let open =
+            self.items.values().filter(pending).filter(|item| admit(self, item, now).is_ok());
         open.map(|item| item.id).collect()
     }
 
@@ -61,7 +62,8 @@ impl State {
             let (stage, kind) = (self.stage_name(item).clone(), self.names.kind(item.kind).clone());
             *lanes.entry((queue, stage, kind, tenant)).or_default() += 1;
         }
-        let ready = |((queue, stage, kind, tenant), count)| Ready { queue, stage, kind, tenant, count };
+        let ready =
+            |((queue, stage, kind, tenant), count)| Ready { queue, stage, kind, tenant, count };
         lanes.into_iter().map(ready).collect()
     }
 

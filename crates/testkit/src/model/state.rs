@@ -190,6 +190,9 @@ impl State {
             self.handed_out(&before);
         }
         self.items.insert(after.id, after);
+        if before.is_done() {
+            self.folded.remove(&after.id);
+        }
         if !after.has(Marks::TRAIL) && before.has(Marks::TRAIL) {
             self.trails.remove(&after.id);
         }

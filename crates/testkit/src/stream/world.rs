@@ -9,11 +9,12 @@ use windrow_core::command::{
     Claim, Command, NewChild, NewItem, OnDuplicate, OnSplit, Outcome, RetryMode, Scope,
 };
 use windrow_core::item::{BlobRef, Body, Payload};
+use windrow_core::ports::Inspected;
 use windrow_core::route::{Route, Stage};
 use windrow_core::settings::{Ahead, OnExpiry, Policy, Settings, StageSettings, Unique};
 use windrow_core::tally::OnGaps;
 use windrow_core::trail::{Class, Progress};
-use windrow_core::{Item, ItemId, LeaseId, Request, RequestId, Timestamp};
+use windrow_core::{ItemId, LeaseId, Request, RequestId, Timestamp};
 
 use crate::random::Splitmix;
 
@@ -24,6 +25,8 @@ pub struct World {
     pub tenants: Vec<&'static str>,
     pub priorities: Vec<u8>,
     pub keys: usize,
+    /// How long queues may keep what has ended.
+    pub keeps_ms: Vec<u64>,
     /// Claims name exactly one lane, so that there is only one right answer.
     pub exact: bool,
 }
@@ -41,6 +44,7 @@ impl World {
             tenants: vec!["t", "u", "v"],
             priorities: vec![0, 5, 5, 10],
             keys: 6,
+            keeps_ms: vec![3_600_000, 86_400_000],
             exact: false,
         }
     }
@@ -54,13 +58,14 @@ pub(super) struct Dice {
     routes: Vec<Arc<Route>>,
     /// Leases that were granted, with what they may still hold.
     grants: Vec<(LeaseId, Vec<ItemId>)>,
+    paused: Vec<Scope>,
+    unconfigured: Vec<&'static str>,
     /// Requests that may be sent again.
     sent: Vec<Request>,
     requests: u128,
 }
 
-const STAGES: [&str; 9] =
-    ["work", "a", "b", "pages", "publish", "ocr", "chunk", "vector", "graph"];
+const STAGES: [&str; 9] = ["work", "a", "b", "pages", "publish", "ocr", "chunk", "vector", "graph"];
 const RESOURCE: &str = "model";
 
 impl Dice {
@@ -75,7 +80,17 @@ impl Dice {
             Route::of(&["vector", "graph"]),
         ];
         let random = Splitmix(seed);
-        Dice { random, world, routes, grants: Vec::new(), sent: Vec::new(), requests: 0 }
+        let unconfigured = world.queues.clone();
+        Dice {
+            random,
+            world,
+            routes,
+            grants: Vec::new(),
+            paused: Vec::new(),
+            unconfigured,
+            sent: Vec::new(),
+            requests: 0,
+        }
     }
 
     pub(super) fn granted(&mut self, lease: LeaseId, items: Vec<ItemId>) {
@@ -98,7 +113,7 @@ impl Dice {
     }
 
     /// The next request. `known` are items that exist, in the model's words.
-    pub(super) fn request(&mut self, known: &[Item], now: Timestamp) -> Request {
+    pub(super) fn request(&mut self, known: &[Inspected], now: Timestamp) -> Request {
         if self.random.percent(3)
             && let Some(again) = self.random.pick(&self.sent)
         {
@@ -117,7 +132,10 @@ impl Dice {
         request
     }
 
-    fn command(&mut self, known: &[Item], now: Timestamp) -> Command {
+    fn command(&mut self, known: &[Inspected], now: Timestamp) -> Command {
+        if let Some(queue) = self.unconfigured.pop() {
+            return self.configure(queue.into());
+        }
         match self.random.below(1_000) {
             0..230 => Command::Enqueue(self.some(4, |dice| dice.new_item(now))),
             230..480 => Command::Claim(self.claim(known)),
@@ -131,11 +149,14 @@ impl Dice {
                 let priority = self.one(&[0, 5, 10]);
                 Command::Prioritise { items: self.ids(known, 2), priority }
             }
-            880..900 => Command::Resume(self.scope()),
-            900..907 => Command::Pause(self.scope()),
+            880..900 => self.resume(),
+            900..907 => self.pause(),
             907..917 => Command::Gate { resource: RESOURCE.into(), closed_until: self.soon(now) },
             917..930 => Command::Blob { tenant: self.tenant(), blob: self.blob() },
-            930..936 => self.configure(),
+            930..936 => {
+                let queue = self.queue();
+                self.configure(queue)
+            }
             936..940 => Command::Grace { until: self.soon(now) },
             940..975 => Command::Reclaim { limit: 1_000 },
             _ => Command::Sweep { limit: 1_000 },
@@ -187,7 +208,8 @@ impl Dice {
         body.kind = ["item", "row", "document"][route].into();
         body.route = self.routes[route].clone();
         body.op = self.one(&["ingest", "update", "delete"]).into();
-        body.key = self.random.percent(50).then(|| format!("k{}", self.random.below(self.world.keys)));
+        body.key =
+            self.random.percent(50).then(|| format!("k{}", self.random.below(self.world.keys)));
         body.group = self.group();
         body.payload = self.payload();
         NewItem {
@@ -208,12 +230,11 @@ impl Dice {
         child
     }
 
-    fn claim(&mut self, known: &[Item]) -> Claim {
-        let mut claim = Claim::new(self.one(&["ann", "bob"]), self.queue(), 1 + self.random.below(6));
-        let lane = self.random.pick(known).copied();
+    fn claim(&mut self, known: &[Inspected]) -> Claim {
+        let mut claim =
+            Claim::new(self.one(&["ann", "bob"]), self.queue(), 1 + self.random.below(6));
         if self.world.exact {
-            let (stage, kind) = self.lane(lane);
-            (claim.stages, claim.kinds) = (vec![stage], vec![kind]);
+            self.aim(&mut claim, known);
             return claim;
         }
         match self.random.below(10) {
@@ -227,17 +248,20 @@ impl Dice {
         claim
     }
 
-    /// A stage and kind that exist together; those of an item, most of the time.
-    fn lane(&mut self, of: Option<Item>) -> (Arc<str>, Arc<str>) {
-        let kinds = ["item", "row", "document", "page", "chunk"];
-        let route = self.random.below(5);
-        let stages = &self.routes[route].stages;
-        let at = of.map_or(0, |item| usize::from(item.stage)) % stages.len();
-        (stages[at].name.clone(), kinds[route].into())
+    /// Names one lane: that of an item that exists, most of the time.
+    fn aim(&mut self, claim: &mut Claim, known: &[Inspected]) {
+        let Some(seen) = self.random.pick(known) else {
+            (claim.stages, claim.kinds) = (vec!["work".into()], vec!["item".into()]);
+            return;
+        };
+        claim.queues = vec![seen.body.queue.clone()];
+        claim.stages = vec![seen.body.route.stage(seen.item.stage).name.clone()];
+        claim.kinds = vec![seen.body.kind.clone()];
     }
 
     fn settle(&mut self, now: Timestamp) -> Command {
-        let Some(at) = (!self.grants.is_empty()).then(|| self.random.below(self.grants.len())) else {
+        let Some(at) = (!self.grants.is_empty()).then(|| self.random.below(self.grants.len()))
+        else {
             return Command::Reclaim { limit: 1_000 };
         };
         let (lease, held) = self.grants[at].clone();
@@ -276,7 +300,8 @@ impl Dice {
     }
 
     fn complete(&mut self, now: Timestamp) -> Outcome {
-        let mut bytes = |chance| self.random.percent(chance).then(|| vec![self.random.draw() as u8]);
+        let mut bytes =
+            |chance| self.random.percent(chance).then(|| vec![self.random.draw() as u8]);
         let (result, output) = (bytes(20), bytes(40));
         let spawn = if self.random.percent(5) { vec![self.new_item(now)] } else { Vec::new() };
         Outcome::Complete { result, output, spawn }
@@ -315,14 +340,14 @@ impl Dice {
         Command::Progress { lease, items: held.into_iter().map(one).collect() }
     }
 
-    fn ids(&mut self, known: &[Item], most: usize) -> Vec<ItemId> {
+    fn ids(&mut self, known: &[Inspected], most: usize) -> Vec<ItemId> {
         self.some(most, |dice| match dice.random.pick(known) {
-            Some(item) if !dice.random.percent(2) => item.id,
+            Some(seen) if !dice.random.percent(2) => seen.item.id,
             _ => ItemId(dice.random.draw().into()),
         })
     }
 
-    fn retry(&mut self, known: &[Item]) -> Command {
+    fn retry(&mut self, known: &[Inspected]) -> Command {
         Command::Retry {
             items: self.ids(known, 2),
             mode: self.one(&[RetryMode::Reset, RetryMode::Reset, RetryMode::Clone]),
@@ -336,18 +361,34 @@ impl Dice {
         Scope { queue: self.queue(), stage, tenant }
     }
 
-    fn configure(&mut self) -> Command {
-        let mut settings = Settings::default();
-        settings.defaults = self.policy();
-        settings.unique = self.one(&[Unique::Live, Unique::Live, Unique::Retained]);
-        settings.forget_completed = self.random.percent(20);
-        settings.retention.max_age_ms = self.one(&[3_600_000, 86_400_000]);
+    fn pause(&mut self) -> Command {
+        let scope = self.scope();
+        self.paused.push(scope.clone());
+        Command::Pause(scope)
+    }
+
+    fn resume(&mut self) -> Command {
+        Command::Resume(self.paused.pop().unwrap_or_else(|| self.scope()))
+    }
+
+    fn configure(&mut self, queue: Arc<str>) -> Command {
+        let keeps_ms = self.world.keeps_ms.clone();
+        // Which keys are unique does not change in a queue's life: a store may index only those
+        // items that end while it matters.
+        let retained = self.world.queues.last().is_some_and(|last| **last == *queue);
+        let mut settings = Settings {
+            defaults: self.policy(),
+            unique: if retained { Unique::Retained } else { Unique::Live },
+            forget_completed: self.random.percent(20),
+            ..Settings::default()
+        };
+        settings.retention.max_age_ms = self.one(&keeps_ms);
         settings.live_max = self.random.percent(20).then_some(40);
         if self.random.percent(50) {
             let (stage, policy) = (self.one(&STAGES).into(), self.policy());
             settings.stages.push(StageSettings { stage, policy });
         }
-        Command::Configure { queue: self.queue(), settings: Box::new(settings) }
+        Command::Configure { queue, settings: Box::new(settings) }
     }
 
     fn policy(&mut self) -> Policy {
@@ -359,7 +400,10 @@ impl Dice {
             ordered: self.random.percent(20),
             deferrals_max: self.one(&[1, 100]),
             resource: self.random.percent(20).then(|| RESOURCE.into()),
-            ahead: self.random.percent(10).then(|| Ahead { stage: self.one(&STAGES).into(), max: 3 }),
+            ahead: self
+                .random
+                .percent(10)
+                .then(|| Ahead { stage: self.one(&STAGES).into(), max: 3 }),
             ..Policy::default()
         }
     }

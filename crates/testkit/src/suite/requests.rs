@@ -41,18 +41,22 @@ cases! {
         assert_eq!(bed.claim(10).len(), 1);
     }
 
-    fn a_repeated_claim_leaves_out_what_is_gone(bed) {
-        bed.add_many(2);
-        let claim = Command::Claim(Claim::new("w", QUEUE, 2));
+    fn a_repeated_claim_leaves_out_what_its_lease_holds_no_more(bed) {
+        bed.add_many(4);
+        let claim = Command::Claim(Claim::new("w", QUEUE, 4));
         let Answer::Claimed(Some(first)) = bed.ask_as(request(1), claim.clone()) else {
-            panic!("two items wait");
+            panic!("four items wait");
         };
-        bed.cancel(first.items[0].item.id);
-        bed.try_delete(first.items[0].item.id).expect("it is deleted");
+        let [gone, done, back, held] = [0, 1, 2, 3].map(|n| first.items[n].item.id);
+        bed.cancel(gone);
+        bed.try_delete(gone).expect("it is deleted");
+        bed.try_settle_as(first.lease, done, Outcome::complete()).expect("it is settled");
+        bed.try_settle_as(first.lease, back, release()).expect("it is settled");
         let Answer::Claimed(Some(again)) = bed.ask_as(request(1), claim) else {
             panic!("it was answered before");
         };
-        assert_eq!((again.lease, &again.items[..]), (first.lease, &first.items[1..]));
+        assert_eq!(again.lease, first.lease);
+        assert_eq!(again.items.iter().map(|work| work.item.id).collect::<Vec<_>>(), [held]);
     }
 
     fn a_repeated_settle_gets_the_first_answer(bed) {

@@ -218,4 +218,18 @@ cases! {
         bed.is(part, Status::Completed);
         assert_eq!(bed.phase(root, "y"), counts(&[(Bucket::Completed, 1)]));
     }
+
+    /// A phase that nothing was in any more once counted as completed further up.
+    fn a_phase_that_everything_left_leaves_the_counts_of_every_ancestor(bed) {
+        let root = bed.add(item());
+        bed.split(&bed.take_in("work"), vec![routed_child(0, &["high"])]);
+        bed.split(&bed.take_in("high"), vec![routed_child(0, &["middle"])]);
+        let middle = bed.take_in("middle");
+        bed.split(&middle, vec![routed_child(0, &["deep"])]);
+        assert_eq!(bed.phase(root, "deep"), counts(&[(Bucket::Pending, 1)]));
+        bed.restart(middle.id, "middle");
+        assert_eq!(bed.phase(root, "deep"), counts(&[]));
+        bed.complete(&bed.take_in("middle"));
+        bed.is(root, Status::Completed);
+    }
 }

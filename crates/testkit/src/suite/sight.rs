@@ -108,7 +108,8 @@ pub fn everything<S: Store>(store: &S) -> Vec<Inspected> {
         };
         after = Some(last.id);
         for item in page {
-            let seen = block_on(store.inspect(item.id)).expect("it can be read").expect("it was listed");
+            let seen =
+                block_on(store.inspect(item.id)).expect("it can be read").expect("it was listed");
             assert_eq!(seen.item, item, "a list shows what inspecting shows");
             all.push(seen);
         }
@@ -134,6 +135,7 @@ pub fn check_everything<S: Store>(store: &S) {
 
 fn check_names(seen: &Inspected) {
     let Inspected { item, body, trail, tally, .. } = seen;
+    assert!(!item.has(Marks::QUARANTINED), "a rule failed on {item:?}");
     assert_eq!(item.has(Marks::KEYED), body.key.is_some(), "{item:?}");
     assert_eq!(item.has(Marks::BLOB), body.payload.blob().is_some(), "{item:?}");
     assert_eq!(item.group.is_some(), body.group.is_some(), "{item:?}");
@@ -177,7 +179,8 @@ fn recount<S: Store>(
     all: &BTreeMap<ItemId, Inspected>,
 ) -> Option<Tally> {
     let known = parent.tally.as_ref()?;
-    let children = block_on(store.children(parent.item.id, 0, usize::MAX)).expect("children can be listed");
+    let children =
+        block_on(store.children(parent.item.id, 0, usize::MAX)).expect("children can be listed");
     if parent.item.is_done() && children.len() < known.children.total() as usize {
         return None;
     }

@@ -254,7 +254,9 @@ macro_rules! pack_struct {
 
 /// Gives enums a layout: a tag per variant, then its fields.
 macro_rules! pack_enum {
-    ($($type:ident { $($tag:literal = $variant:ident $(($($of:ident),*))? $({$($field:ident),*})?),* $(,)? })*) => {$(
+    ($($type:ident {
+        $($tag:literal = $variant:ident $(($($of:ident),*))? $({$($field:ident),*})?),* $(,)?
+    })*) => {$(
         impl $crate::embedded::codec::Pack for $type {
             fn put(&self, out: &mut Vec<u8>) {
                 match self {

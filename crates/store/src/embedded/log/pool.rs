@@ -71,6 +71,12 @@ impl Pool {
         Space::from_u8(self.space.load(Ordering::Acquire))
     }
 
+    /// Whether a file is ready to become the next segment.
+    pub(super) fn has_segment(&self) -> bool {
+        let state = self.state.lock();
+        state.next.is_some() || !state.ready.is_empty()
+    }
+
     /// Appends the next segment to the row. A segment that has to be made gets room for at least
     /// `group_bytes`.
     pub(super) fn advance(&self, group_bytes: usize) -> Result<Arc<Segment>, LogError> {

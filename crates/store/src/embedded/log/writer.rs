@@ -78,6 +78,12 @@ impl Writer {
         Ok(())
     }
 
+    /// Whether `begin` finds room for that many bytes without making a file: in this segment, or in
+    /// one that is ready.
+    pub fn is_ready_for(&self, bytes: usize) -> bool {
+        self.fits(bytes) || self.pool.has_segment()
+    }
+
     /// Appends a record to the open group and says where it lies for good.
     ///
     /// # Panics

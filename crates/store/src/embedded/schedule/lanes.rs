@@ -26,6 +26,10 @@ pub(crate) struct Lanes {
     by_name: HashMap<LaneName, u32>,
     groups: HashMap<GroupKey, Group>,
     served: u64,
+    /// What became claimable since this was last taken: lane and tenant, once per item.
+    pub(crate) ready: Vec<(u32, u32)>,
+    /// Whether anybody wants to know.
+    pub(crate) watched: bool,
 }
 
 /// Queue, stage and kind, as numbers.
@@ -64,6 +68,8 @@ struct GroupKey {
 struct Group {
     /// Live leases.
     load: u32,
+    /// Slots in all lines.
+    waiting: u32,
     lines: Vec<GroupLine>,
     /// Live items of an ordered group that are in the stage.
     order: BTreeSet<u64>,
@@ -173,11 +179,17 @@ impl Lanes {
                     group.lines.len() - 1
                 });
                 group.lines[at].line.push(slab, no);
+                group.waiting += 1;
+                let had_token = group.lines[at].token.is_some();
                 self.refresh(slab, key);
+                if had_token && self.has_room_for_all(slot.lane, key) {
+                    self.tell(slot.lane, slot.tenant);
+                }
             }
             None => {
                 self.row(slot.lane, class).seat(slot.tenant).line.push(slab, no);
                 self.settle_seat(slab, slot.lane, class, slot.tenant);
+                self.tell(slot.lane, slot.tenant);
             }
         }
     }
@@ -206,6 +218,39 @@ impl Lanes {
         let line = group.lines.iter_mut().find(|l| l.lane == lane && l.class == class);
         if let Some(line) = line {
             line.line.remove(slab, no);
+            group.waiting -= 1;
+        }
+    }
+
+    /// Notes that one more item of a lane and tenant can be claimed.
+    fn tell(&mut self, lane: u32, tenant: u32) {
+        if self.watched {
+            self.ready.push((lane, tenant));
+        }
+    }
+
+    /// Whether everything that waits in a group could be handed out now.
+    fn has_room_for_all(&self, lane: u32, key: GroupKey) -> bool {
+        let policy = &self.get(lane).policy;
+        let Some(group) = self.groups.get(&key) else { return false };
+        match (policy.ordered, policy.group_limit) {
+            (false, Some(limit)) => group.load + group.waiting <= limit,
+            (ordered, _) => !ordered,
+        }
+    }
+
+    /// Everything in a lane that could be claimed if nothing else held it up, told again.
+    pub(crate) fn tell_all(&mut self, no: u32) {
+        if !self.watched {
+            return;
+        }
+        let Lanes { lanes, ready, .. } = self;
+        let lane = &lanes[no as usize];
+        let tenants = lane.rows.iter().flatten().flat_map(|row| row.tenants());
+        let tenants: Vec<u32> = tenants.collect();
+        for tenant in &tenants {
+            let each = (lane.pending as usize).div_ceil(tenants.len().max(1));
+            ready.extend(std::iter::repeat_n((no, *tenant), each));
         }
     }
 
@@ -252,6 +297,9 @@ impl Lanes {
                 want.map(|serial| seat.tokens.insert((serial, key.group)));
                 group.lines[at].token = want;
                 self.settle_seat(slab, lane, class, tenant);
+                if have.is_none() {
+                    self.tell(lane, tenant);
+                }
             }
         }
         group.lines.retain(|line| !line.line.is_empty());
@@ -269,7 +317,13 @@ impl Lanes {
         } else if !is_planted(Bug::GroupLeaks) {
             group.load = group.load.saturating_sub(1);
         }
+        let (load, waiting) = (group.load, group.waiting);
+        let had_token = group.lines.iter().any(|line| line.token.is_some());
         self.refresh(slab, key);
+        let limit = self.get(slot.lane).policy.group_limit.unwrap_or(0);
+        if !more && had_token && waiting >= limit.saturating_sub(load) {
+            self.tell(slot.lane, slot.tenant);
+        }
     }
 
     /// A live item of an ordered group enters or leaves a stage.

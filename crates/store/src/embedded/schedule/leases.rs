@@ -142,6 +142,12 @@ impl Leases {
         expired
     }
 
+    /// How many items are under leases that have expired.
+    pub(crate) fn expired_items(&self, now: Timestamp) -> usize {
+        let expired = |held: &&Held| held.lease.as_ref().is_some_and(|lease| lease.expires <= now);
+        self.leases.iter().flatten().filter(expired).map(|held| held.count as usize).sum()
+    }
+
     /// When the next lease expires.
     pub(crate) fn next(&mut self) -> Option<Timestamp> {
         while let Some(Reverse((at, id))) = self.expiry.peek().copied() {

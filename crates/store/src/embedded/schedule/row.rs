@@ -118,6 +118,11 @@ impl Row {
         self.seats.get(&tenant)?.next(slab).map(|(_, next)| next)
     }
 
+    /// The tenants that have something.
+    pub(crate) fn tenants(&self) -> impl Iterator<Item = u32> {
+        self.seats.iter().filter(|(_, seat)| seat.first.is_some()).map(|(tenant, _)| *tenant)
+    }
+
     /// Whether any of these tenants has something.
     pub(crate) fn has_any(&self, may: impl Fn(u32) -> bool) -> bool {
         self.seats.iter().any(|(tenant, seat)| seat.first.is_some() && may(*tenant))

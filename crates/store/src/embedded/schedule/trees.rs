@@ -1,6 +1,6 @@
 //! Trees: what parents know of their children, and where the children are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hashbrown::HashMap;
 use windrow_core::tally::Tally;
@@ -10,7 +10,8 @@ use windrow_core::tally::Tally;
 pub(crate) struct Trees {
     parents: HashMap<u64, Parent>,
     /// Subtrees whose live items are to be cancelled: orphaned generations of parents.
-    orphans: BTreeMap<(u64, u16), ()>,
+    orphans: BTreeSet<(u64, u16)>,
+    children: usize,
 }
 
 #[derive(Debug, Default)]
@@ -44,12 +45,15 @@ impl Trees {
     }
 
     pub(crate) fn add_child(&mut self, parent: u64, generation: u16, ordinal: u32, child: u64) {
-        self.parents.entry(parent).or_default().children.insert((generation, ordinal), child);
+        let parent = self.parents.entry(parent).or_default();
+        let known = parent.children.insert((generation, ordinal), child);
+        self.children += usize::from(known.is_none());
     }
 
     pub(crate) fn remove_child(&mut self, parent: u64, generation: u16, ordinal: u32) {
         if let Some(parent) = self.parents.get_mut(&parent) {
-            parent.children.remove(&(generation, ordinal));
+            let known = parent.children.remove(&(generation, ordinal));
+            self.children -= usize::from(known.is_some());
         }
     }
 
@@ -86,20 +90,22 @@ impl Trees {
     }
 
     pub(crate) fn remove(&mut self, parent: u64) {
-        self.parents.remove(&parent);
-        self.orphans.retain(|(known, _), ()| *known != parent);
+        if let Some(gone) = self.parents.remove(&parent) {
+            self.children -= gone.children.len();
+            self.orphans.retain(|(known, _)| *known != parent);
+        }
     }
 
     pub(crate) fn orphan(&mut self, parent: u64, generation: u16, over: bool) {
         if over {
             self.orphans.remove(&(parent, generation));
         } else {
-            self.orphans.insert((parent, generation), ());
+            self.orphans.insert((parent, generation));
         }
     }
 
     pub(crate) fn orphans(&self) -> impl DoubleEndedIterator<Item = (u64, u16)> {
-        self.orphans.keys().copied()
+        self.orphans.iter().copied()
     }
 
     /// Serials of all parents.
@@ -107,7 +113,8 @@ impl Trees {
         self.parents.keys().copied()
     }
 
-    pub(crate) fn children_in_memory(&self) -> usize {
-        self.parents.values().map(|parent| parent.children.len()).sum()
+    /// How many children all parents have.
+    pub(crate) fn len(&self) -> usize {
+        self.children
     }
 }

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use anyhow::Context as _;
 use tokio::sync::Semaphore;
+use windrow_core::ports::Store;
 
 use crate::bench::clients::{Client, Done, Load, Maker, PAYLOAD_BYTES, PLAIN, Until, run_all};
-use crate::bench::measure::{Latencies, cpu_us, kernel_written_bytes};
+use crate::bench::measure::{cpu_us, kernel_written_bytes};
 use crate::bench::report::Row;
 use crate::bench::rig::{Housekeeping, Rig};
 use crate::bench::scenario::Stage;
@@ -65,21 +67,60 @@ pub(super) fn run(stage: &Stage) -> anyhow::Result<Vec<Row>> {
     Ok(vec![row])
 }
 
-/// Lets so many items come and go: producers add what workers have taken away.
+/// Lets so many items come and go: producers add what workers have taken away, and neither runs
+/// ahead of the other by more than a little.
 pub(super) fn turn_over(
     stage: &Stage,
     rig: &Rig,
     maker: &Arc<Maker>,
     items: u64,
 ) -> anyhow::Result<Done> {
-    let room = Arc::new(Semaphore::new(LOAD.producers));
-    let until = Until::items(items);
+    let pace = Arc::new(Pace { add: Semaphore::new(0), take: Semaphore::new(AHEAD) });
+    let (adding, taking) = (Until::items(items), Until::items(items));
     let clients = (0..LOAD.producers + LOAD.workers).map(|number| {
         let client = Client::new(&rig.store, maker, number, LOAD.batch);
-        let (room, until) = (Arc::clone(&room), until.clone());
+        let pace = Arc::clone(&pace);
+        let (adding, taking) = (adding.clone(), taking.clone());
         async move {
-            if number < LOAD.producers { add(client, &room).await } else { take(client, &room, &until).await }
+            let done = if number < LOAD.producers {
+                add(client, &pace, &adding).await
+            } else {
+                take(client, &pace, &taking).await
+            };
+            // Nobody waits for one who gave up.
+            done.inspect_err(|_| {
+                pace.add.close();
+                pace.take.close();
+            })
         }
     });
     run_all(&stage.runtime, clients)
+}
+
+/// How many batches workers may be ahead of producers.
+const AHEAD: usize = 64;
+
+/// Batches that may be added, and batches that may be taken.
+struct Pace {
+    add: Semaphore,
+    take: Semaphore,
+}
+
+async fn add<S: Store>(mut client: Client<S>, pace: &Pace, until: &Until) -> anyhow::Result<Done> {
+    while until.takes(client.batch) {
+        pace.add.acquire().await?.forget();
+        client.enqueue().await?;
+        pace.take.add_permits(1);
+    }
+    Ok(client.done)
+}
+
+async fn take<S: Store>(mut client: Client<S>, pace: &Pace, until: &Until) -> anyhow::Result<Done> {
+    while until.takes(client.batch) {
+        pace.take.acquire().await?.forget();
+        let grant = client.claim().await?.context("the queue ran dry")?;
+        client.settle(grant).await?;
+        pace.add.add_permits(1);
+    }
+    Ok(client.done)
 }

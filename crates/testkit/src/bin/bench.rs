@@ -1,0 +1,22 @@
+//! The benches. `cargo xtask bench NAME` runs this program, built as users get Windrow.
+
+use std::process::ExitCode;
+
+use windrow_testkit::bench::queue;
+
+fn main() -> ExitCode {
+    let mut words: Vec<_> = std::env::args_os().skip(1).collect();
+    let name = if words.is_empty() { Default::default() } else { words.remove(0) };
+    let met = match name.to_str() {
+        Some("queue") => queue::run(words),
+        _ => Err(anyhow::anyhow!("which bench? There is: queue\n\n{}", queue::HELP)),
+    };
+    match met {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

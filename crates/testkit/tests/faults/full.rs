@@ -1,0 +1,176 @@
+//! A full disk: enqueues are refused, everything else lives on the reserve, and room is found again
+//! without a restart.
+
+use std::sync::Arc;
+
+use windrow_core::command::{Command, Grant, Outcome};
+use windrow_core::ports::Work;
+use windrow_core::refusal::Full;
+use windrow_core::trail::Class;
+use windrow_core::{Answer, Refusal, Timestamp};
+use windrow_store::embedded::Options;
+use windrow_store::embedded::disk::RealDisk;
+use windrow_testkit::clock::SimClock;
+use windrow_testkit::crash::volume::Volume;
+use windrow_testkit::disk::SimDisk;
+use windrow_testkit::dump::dump;
+use windrow_testkit::stepped::Stepped;
+
+use crate::lock::Scratch;
+use crate::rig::{ask, claim, dumped, enqueue, keep, open, plain};
+
+/// Enqueues until the store says that the disk is full; says how many it took.
+#[track_caller]
+fn fill(store: &Stepped, bytes: usize, now: Timestamp) -> usize {
+    for taken in 0..100_000 {
+        match enqueue(store, plain(bytes), now) {
+            Ok(_) => {}
+            Err(Refusal::StoreFull { what: Full::Disk, retry_after_ms }) => {
+                assert!(retry_after_ms > 0);
+                return taken;
+            }
+            Err(refusal) => panic!("{refusal}"),
+        }
+        store.store.keep_step();
+    }
+    panic!("the disk is never full");
+}
+
+#[track_caller]
+fn complete(store: &Stepped, grant: &Grant<Work>, now: Timestamp) {
+    let items = grant.items.iter().map(|work| (work.item.id, Outcome::complete())).collect();
+    match ask(store, Command::Settle { lease: grant.lease, items }, now).unwrap() {
+        Answer::Settled(each) => assert!(each.iter().all(Result::is_ok), "{each:?}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Everything that must go on while enqueues are refused.
+#[track_caller]
+fn check_the_rest_goes_on(store: &Stepped, now: Timestamp) {
+    let grant = claim(store, 3, now).expect("there is work");
+    let renew = Command::Renew { lease: grant.lease, lease_ms: None };
+    assert!(matches!(ask(store, renew, now).unwrap(), Answer::Renewed(_)));
+    complete(store, &grant, now);
+    assert!(matches!(ask(store, Command::Sweep { limit: 10 }, now).unwrap(), Answer::Swept(_)));
+    let reclaim = Command::Reclaim { limit: 10 };
+    assert!(matches!(ask(store, reclaim, now).unwrap(), Answer::Reclaimed(_)));
+}
+
+#[test]
+fn a_full_disk_refuses_enqueues_and_nothing_else_and_recovers_without_a_restart() {
+    let (disk, clock) = (SimDisk::new(1), SimClock::default());
+    let now = clock.now();
+    let store = open(&disk).unwrap();
+    keep(&store);
+    disk.set_capacity(Some(disk.used()));
+    let taken = fill(&store, 300, now);
+    assert!(taken > 20, "{taken}");
+    for _ in 0..6 {
+        check_the_rest_goes_on(&store, now);
+        assert_eq!(enqueue(&store, plain(1), now).unwrap_err().code(), "store_full");
+    }
+    keep(&store);
+    assert!(store.store.trouble().is_some_and(|why| why.contains("No space left")));
+    disk.set_capacity(None);
+    keep(&store);
+    assert_eq!(store.store.trouble(), None);
+    enqueue(&store, plain(300), now).expect("there is room again");
+    assert_eq!((store.store.poisoned(), store.store.unhealthy()), (None, None));
+    let before = dump(&store).unwrap();
+    assert_eq!(before.items.len(), taken + 1);
+    assert_eq!(before.difference(&dumped(&disk.crash(), "after a crash")), None);
+}
+
+#[test]
+fn when_the_reserve_is_used_up_too_commands_are_refused_and_the_store_lives_on() {
+    let (disk, clock) = (SimDisk::new(2), SimClock::default());
+    let now = clock.now();
+    let store = open(&disk).unwrap();
+    keep(&store);
+    disk.set_capacity(Some(disk.used()));
+    let taken = fill(&store, 60, now);
+    let mut settled = 0;
+    // Settles that write a lot more than they bring: every one has an error of its own to keep.
+    let refused = loop {
+        let failed = match ask(&store, Command::Claim(claim_of(3)), now).unwrap() {
+            Answer::Claimed(Some(grant)) => fail_all(&store, &grant, now),
+            Answer::Refused(refusal) => Err(refusal),
+            other => panic!("{other:?} after {settled} of {taken}"),
+        };
+        match failed {
+            Ok(some) => settled += some,
+            Err(refusal) => break refusal,
+        }
+        store.store.keep_step();
+    };
+    assert_eq!(refused.code(), "store_full");
+    assert!(settled > 6, "{settled} of {taken}");
+    assert_eq!(store.store.poisoned(), None);
+    let before = dump(&store).unwrap();
+    assert_eq!(before.difference(&dumped(&disk.kill(), "on the full disk")), None);
+    disk.set_capacity(None);
+    keep(&store);
+    enqueue(&store, plain(300), now).expect("there is room again");
+    check_the_rest_goes_on(&store, now);
+}
+
+fn claim_of(max: usize) -> windrow_core::command::Claim {
+    windrow_core::command::Claim::new("w", "q", max)
+}
+
+fn fail_all(store: &Stepped, grant: &Grant<Work>, now: Timestamp) -> Result<usize, Refusal> {
+    let fail = Outcome::Fail { class: Class::BadData, message: "x".repeat(1_500) };
+    let items = grant.items.iter().map(|work| (work.item.id, fail.clone())).collect();
+    match ask(store, Command::Settle { lease: grant.lease, items }, now) {
+        Ok(Answer::Settled(each)) => each.into_iter().map(|one| one.map(|_| 1)).sum(),
+        Ok(Answer::Refused(refusal)) => Err(refusal),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_command_that_no_segment_could_hold_is_refused_and_the_store_lives_on() {
+    let (disk, now) = (SimDisk::new(3), SimClock::default().now());
+    let store = open(&disk).unwrap();
+    let large = Command::Enqueue((0..4).map(|_| plain(8_000)).collect());
+    let answer = ask(&store, large, now).unwrap();
+    let Answer::Refused(refusal) = answer else { panic!("{answer:?}") };
+    assert_eq!(refusal.code(), "invalid");
+    enqueue(&store, plain(8_000), now).expect("one of them fits");
+}
+
+#[test]
+fn a_full_file_system_refuses_enqueues_and_recovers_without_a_restart() {
+    if let Some(missing) = Volume::missing() {
+        eprintln!("** SKIPPED: no file system was filled, because {missing}");
+        return;
+    }
+    let scratch = Scratch::new("full");
+    let volume = Volume::create(&scratch.0, 40 << 20).unwrap();
+    let ballast = volume.path().join("ballast");
+    std::fs::write(&ballast, vec![1; 12 << 20]).unwrap();
+    let disk = RealDisk::open(volume.path().join("data")).unwrap();
+    let options = Options {
+        segment_bytes: 2 << 20,
+        reserve_segments: 1,
+        snapshot_bytes: 4 << 20,
+        slack_bytes: 4 << 20,
+        ..Options::default()
+    };
+    let now = SimClock::default().now();
+    let store = Stepped::open(Arc::new(disk), options).unwrap();
+    keep(&store);
+    let taken = fill(&store, 14_000, now);
+    for _ in 0..5 {
+        check_the_rest_goes_on(&store, now);
+        assert_eq!(enqueue(&store, plain(1), now).unwrap_err().code(), "store_full");
+    }
+    std::fs::remove_file(&ballast).unwrap();
+    keep(&store);
+    enqueue(&store, plain(14_000), now).expect("there is room again");
+    assert_eq!((store.store.poisoned(), store.store.unhealthy()), (None, None));
+    assert_eq!(dump(&store).unwrap().items.len(), taken + 1);
+    drop(store);
+    drop(volume);
+}
