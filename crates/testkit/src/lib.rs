@@ -5,6 +5,7 @@ pub mod disk;
 pub mod dump;
 pub mod model;
 pub mod random;
+pub mod sim;
 pub mod stepped;
 pub mod stream;
 pub mod suite;

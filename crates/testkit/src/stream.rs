@@ -145,7 +145,7 @@ impl<S: Store> Twins<'_, S> {
         }
         let ours = self.model.submit_now(vec![request], now).remove(0);
         self.model.follow(None);
-        self.pair(&ours, &theirs)?;
+        self.pair(&ours, &theirs).map_err(|what| format!("{shown}\n  {what}"))?;
         let (a, b) = (self.ours.answer(ours.clone()), self.theirs.answer(theirs));
         if a != b {
             return Err(format!("{shown}\n  model: {a:?}\n  store: {b:?}"));

@@ -1,4 +1,4 @@
-//! Negative control: every bug that can be planted in the rules is caught by the suite on the model.
+//! Negative control: every bug that can be planted in the rules is caught by the suite.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

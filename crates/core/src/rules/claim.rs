@@ -12,6 +12,7 @@ use crate::limits::{LEASE_MAX_MS, LEASE_MIN_MS};
 use crate::planted::{Bug, is_planted};
 use crate::rules::each;
 use crate::rules::roll_up::{Moved, roll_up};
+use crate::rules::{guarded, quarantine};
 use crate::time::Timestamp;
 use crate::transitions::Event;
 
@@ -25,9 +26,16 @@ pub fn claim<L: Ledger>(ledger: &mut L, claim: &Claim, now: Timestamp) -> Option
         let Some(item) = ledger.candidate(claim, now) else {
             break;
         };
-        if admit(ledger, &item, now).is_err() {
-            ledger.set_aside(&item);
-            continue;
+        match guarded(|| Ok((admit(ledger, &item, now), Changes::default()))) {
+            Ok((Ok(()), _)) => {}
+            Ok((Err(_), _)) => {
+                ledger.set_aside(&item);
+                continue;
+            }
+            Err(_) => {
+                quarantine(ledger, item.id, now);
+                continue;
+            }
         }
         if item.has(Marks::ALONE) && !items.is_empty() {
             ledger.put_back(&item);

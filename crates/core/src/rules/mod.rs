@@ -232,7 +232,8 @@ fn done<L: Ledger>(ledger: &mut L, change: Change, now: Timestamp) -> Answer {
     Answer::Done
 }
 
-fn quarantine<L: Ledger>(ledger: &mut L, id: ItemId, now: Timestamp) {
+/// Sets an item aside, so that the next command does not run into the same.
+pub(crate) fn quarantine<L: Ledger>(ledger: &mut L, id: ItemId, now: Timestamp) {
     let Ok(Some(item)) = ledger.item(id) else {
         return;
     };

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use windrow_core::command::Scope;
 use windrow_core::item::BlobRef;
-use windrow_core::settings::Settings;
+use windrow_core::settings::{Settings, Unique};
 
 use super::schedule::lanes::Lane;
+use super::schedule::history::Entry;
 use super::schedule::slab::{Slot, SlotNo, Spot};
 use super::tables::Tables;
 
@@ -70,6 +71,23 @@ impl Tables {
         };
     }
 
+    /// Keys of ended items begin or cease to count.
+    fn keep_keys(&mut self, queue: u32, unique: Unique) {
+        if self.settings_no(queue).unique == unique {
+            return;
+        }
+        let of_queue = self.history.iter().filter(|e| self.owners.get(e.owner).queue == queue);
+        let entries: Vec<Entry> = of_queue.collect();
+        for entry in entries {
+            let key = self.image_of(&entry).map_or(0, |image| image.key);
+            let kept = (key, entry.ended_s, entry.serial);
+            match unique {
+                Unique::Retained if key != 0 => self.retained.insert(kept),
+                _ => self.retained.remove(&kept),
+            };
+        }
+    }
+
     /// New settings: every lane of the queue gets its policy and its items line up anew.
     pub(crate) fn configure(&mut self, queue: &Arc<str>, settings: Settings) {
         let queue = self.text(queue);
@@ -95,6 +113,7 @@ impl Tables {
             let (stage, kind) = (self.names.text(name.stage), self.names.text(name.kind));
             self.lanes.get_mut(lane).policy = settings.policy(stage, kind);
         }
+        self.keep_keys(queue, settings.unique);
         self.settings.insert(queue, settings);
         self.note_ahead();
         for no in of_queue {

@@ -70,7 +70,7 @@ impl Tables {
             }
         }
         if settings.unique == Unique::Retained && image.key != 0 {
-            self.retained.insert(image.key, serial);
+            self.retained.insert((image.key, ended_s, serial));
         }
     }
 
@@ -89,10 +89,8 @@ impl Tables {
             let max = self.settings_no(queue).retention.max_per_tenant;
             self.owners.kept(entry.owner, false, max);
         }
-        if let Some(image) = image
-            && self.retained.get(&image.key) == Some(&entry.serial)
-        {
-            self.retained.remove(&image.key);
+        if let Some(image) = image {
+            self.retained.remove(&(image.key, entry.ended_s, entry.serial));
         }
     }
 

@@ -259,7 +259,8 @@ impl Ledger for Tables {
 
     fn kept_key(&self, tenant: &str, queue: &str, key: &str) -> Result<Option<ItemId>, Refusal> {
         let hash = self.key_hash(tenant, queue, key);
-        Ok(self.retained.get(&hash).map(|serial| self.id(*serial)))
+        let kept = self.retained.range((hash, 0, 0)..=(hash, u64::MAX, u64::MAX));
+        Ok(kept.last().map(|(_, _, serial)| self.id(*serial)))
     }
 
     fn successor(&self, of: ItemId) -> Option<ItemId> {

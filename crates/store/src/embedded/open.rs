@@ -59,8 +59,8 @@ impl Embedded {
             None => (None, 0),
         };
         let recovered = log.recover(from, |group| tables.replay_group(&group, until))?;
-        tables.derive()?;
         tables.writer = Some(recovered.writer);
+        tables.derive()?;
         let durable = Durable::new(tables.writer().durable());
         let keeper = Keeper::new(recovered.spares, start);
         let shared = Shared {
@@ -112,7 +112,7 @@ impl Tables {
             gates: HashMap::new(),
             gates_seen: Timestamp::ZERO,
             blobs: HashMap::new(),
-            retained: HashMap::new(),
+            retained: Default::default(),
             cancelling: Default::default(),
             unfolded: Default::default(),
             progress: HashMap::new(),
@@ -223,7 +223,7 @@ impl Tables {
                     what: refusal.to_string(),
                 })?;
                 if image.key != 0 {
-                    self.retained.insert(image.key, entry.serial);
+                    self.retained.insert((image.key, entry.ended_s, entry.serial));
                 }
             }
             debug_assert_ne!(entry.at, nowhere());

@@ -114,7 +114,7 @@ impl Tables {
 
     fn replay_remove(&mut self, removed: Removed) {
         self.drop_slot(removed.serial);
-        self.history.remove(removed.serial);
+        self.history.remove_all(removed.serial);
         self.trees.remove(removed.serial);
         if let Some(place) = removed.place {
             self.trees.remove_child(place.parent, place.generation, place.ordinal);
@@ -160,7 +160,7 @@ impl Tables {
         if body.is_none() {
             return false;
         }
-        self.history.remove(image.serial);
+        self.history.remove_all(image.serial);
         self.put_slot(&Image { body, trail, ..image });
         true
     }
@@ -179,7 +179,7 @@ impl Tables {
     fn replay_finish(&mut self, image: &Image, at: Loc) {
         let ImageState::Done { end, at: ended } = image.state else { return };
         self.drop_slot(image.serial);
-        self.history.remove(image.serial);
+        self.history.remove_all(image.serial);
         let owner = self.owners.number(image.queue, image.tenant);
         let (serial, root) = (image.serial, image.place.is_none());
         self.ids.seen(serial);

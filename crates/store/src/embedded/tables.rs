@@ -57,7 +57,7 @@ pub(crate) struct Tables {
     pub(crate) gates_seen: Timestamp,
     pub(crate) blobs: HashMap<(u32, BlobRef), u32>,
     /// Keys of ended items, in queues where those stay unique.
-    pub(crate) retained: HashMap<u64, u64>,
+    pub(crate) retained: BTreeSet<(u64, u64, u64)>,
     /// Parents that were cancelled and whose children still live.
     pub(crate) cancelling: BTreeSet<u64>,
     /// Ended roots with children, by the second in which they ended.

@@ -100,11 +100,13 @@ fn run(wanted: &Wanted) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let Summary { cycles, acks, directories, worst_open_ms, read, parents, repeated } = summary;
+    let Summary { cycles, acks, directories, worst_open_ms, read, parents, repeated, .. } = summary;
+    let Summary { died_opening, snapshots, reclaimed, .. } = summary;
     eprintln!(
         "\n{cycles} cycles on {directories} directories in {:.0} s\n\
          {acks} acknowledgements, lost 0, settled twice 0\n\
          {read} items read whole, {parents} parents recounted, {repeated} requests repeated\n\
+         {snapshots} snapshots, {reclaimed} segments reclaimed, {died_opening} died while opening\n\
          worst open {worst_open_ms} ms; 0 failures in {cycles} bound the rate at {:.2} % (95 %)",
         started.elapsed().as_secs_f64(),
         300.0 / f64::from(cycles.max(1)),

@@ -79,6 +79,22 @@ pub fn size(dir: &Path) -> u64 {
     files.filter_map(|file| Some(file.metadata().ok()?.len())).sum()
 }
 
+fn names(dir: &Path) -> impl Iterator<Item = String> {
+    let files = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    files.filter_map(|file| file.file_name().into_string().ok())
+}
+
+/// The name of the newest snapshot in a data directory.
+pub fn newest_snapshot(dir: &Path) -> Option<String> {
+    names(dir).filter(|name| name.starts_with("snapshot-")).max()
+}
+
+/// The number of the oldest segment in a data directory.
+pub fn first_segment(dir: &Path) -> Option<u32> {
+    let number = |name: String| name.strip_prefix("segment-")?.strip_suffix(".log")?.parse().ok();
+    names(dir).filter_map(number).min()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -92,7 +92,8 @@ impl Name {
     }
 
     fn own(self) -> Splitmix {
-        Splitmix(self.root.wrapping_mul(31).wrapping_add(u64::from(self.path) << 40))
+        let path = u64::from(self.path).wrapping_mul(0xd134_2543_de82_ef95);
+        Splitmix(self.root.wrapping_mul(31) ^ path)
     }
 
     pub fn queue(self) -> Queue {
@@ -183,7 +184,11 @@ impl Name {
         let len = 8 + dice.below(500);
         let mut bytes = self.root.to_le_bytes().to_vec();
         bytes.extend(self.path.to_le_bytes());
-        bytes.extend((0..len).map(|_| dice.draw() as u8));
+        let from = bytes.len();
+        while bytes.len() < from + len {
+            bytes.extend(dice.draw().to_le_bytes());
+        }
+        bytes.truncate(from + len);
         bytes
     }
 

@@ -30,6 +30,8 @@ const VOLUME_BYTES: u64 = 1 << 30;
 const CONTROL_CYCLES: u32 = 20;
 /// Items that each check reads whole beyond those that were touched.
 const SAMPLE: usize = 1_000;
+/// So many cycles come to snapshots and reclaimed segments, or something is wrong with them.
+const ENOUGH_CYCLES: u32 = 50;
 /// Every so many cycles everything is read, and the store is opened twice.
 const WHOLE_EVERY: u32 = 20;
 
@@ -60,6 +62,12 @@ pub struct Summary {
     pub read: u64,
     pub parents: u64,
     pub repeated: u64,
+    /// Children that died before their store was open.
+    pub died_opening: u32,
+    /// Snapshots that a check found, each once.
+    pub snapshots: u32,
+    /// Segments that were reclaimed by the time of a check.
+    pub reclaimed: u32,
 }
 
 /// Why a run did not succeed.
@@ -102,6 +110,10 @@ pub fn run(wanted: &Wanted) -> Result<Summary, Failure> {
     let summary = campaign.summary;
     drop(campaign);
     std::fs::remove_dir_all(&work)?;
+    if wanted.cycles >= ENOUGH_CYCLES && (summary.snapshots == 0 || summary.reclaimed == 0) {
+        let little = format!("nothing was lost, but the cycles never came to it: {summary:?}");
+        return Err(Failure::Found(little));
+    }
     Ok(summary)
 }
 
@@ -180,6 +192,8 @@ struct Campaign {
     /// Every report, for the story of an item.
     reports: PathBuf,
     acks_before: u64,
+    /// The newest snapshot and the oldest segment of this directory, as their files are called.
+    oldest: (String, u32),
     summary: Summary,
 }
 
@@ -195,6 +209,7 @@ impl Campaign {
             ledger: Ledger::default(),
             reports: work.join("reports.log"),
             acks_before: 0,
+            oldest: (String::new(), 1),
             summary: Summary { directories: 1, ..Summary::default() },
         })
     }
@@ -206,6 +221,7 @@ impl Campaign {
             File::create(&self.reports)?;
             self.acks_before += std::mem::take(&mut self.ledger).acks;
             self.summary.directories += 1;
+            self.oldest = (String::new(), 1);
         }
         self.summary.cycles += 1;
         let lasts = Duration::from_millis(50 + self.dice.below(951) as u64);
@@ -244,7 +260,10 @@ impl Campaign {
         if life.ended_early {
             return Err(Finding::general("the child ended before anybody killed it"));
         }
+        let opened = life.lines.iter().any(|line| line.starts_with('O'));
+        self.summary.died_opening += u32::from(!opened);
         self.summary.acks = self.acks_before + self.ledger.acks;
+        self.look_at_files();
         let whole = self.summary.cycles.is_multiple_of(WHOLE_EVERY) || self.plant != Plant::Nothing;
         let store = self.open()?;
         let depth = if whole { Depth::Everything } else { Depth::Sample(SAMPLE) };
@@ -254,6 +273,18 @@ impl Campaign {
         self.summary.parents += parents as u64;
         self.summary.repeated += repeated as u64;
         if whole { self.open_again(store) } else { Ok(()) }
+    }
+
+    /// Takes note of what the keeper did, to show that the cycles came to it.
+    fn look_at_files(&mut self) {
+        let (newest, oldest) = (life::newest_snapshot(&self.ground.dir()), self.oldest.1);
+        if let Some(newest) = newest.filter(|newest| *newest > self.oldest.0) {
+            self.summary.snapshots += 1;
+            self.oldest.0 = newest;
+        }
+        let first = life::first_segment(&self.ground.dir()).unwrap_or(oldest);
+        self.summary.reclaimed += first.saturating_sub(oldest);
+        self.oldest.1 = oldest.max(first);
     }
 
     /// Opening changes nothing: another opening finds the same.

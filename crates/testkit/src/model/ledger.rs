@@ -235,6 +235,7 @@ impl Ledger for State {
         self.turns.aside.insert(item.id);
     }
 
+    /// Nothing was taken out of line, so it is still where it was.
     fn put_back(&mut self, _item: &Item) {}
 
     fn ending(&self, limit: usize) -> Vec<Ending> {

@@ -85,6 +85,7 @@ impl State {
                 None => self.nothing_left(&offers),
             };
         }
+
         let lane = self.next_lane(&offers)?;
         let offers: Vec<Item> = offers.into_iter().filter(|item| self.lane(item) == lane).collect();
         self.next_in_lane(&lane, &offers)
@@ -160,6 +161,7 @@ impl State {
             let class = self.class(item, self.policy(item).retry_first);
             self.turns.served.push(Served { class, tenant: item.tenant });
         }
+
         let lane = self.turns.lanes.entry(key.clone()).or_default();
         lane.handed_out += 1;
         lane.last_tenant.insert(item.priority, item.tenant);
@@ -175,21 +177,22 @@ impl State {
             let gate = item.map(|item| admit(self, item, now));
             panic!("{next} was handed out and must not be: {gate:?}, {item:?}")
         });
+
         let lane = self.lane(&item);
         let best = offers.iter().max_by_key(|item| item.priority);
         let of_lane: Vec<Item> =
             offers.iter().filter(|item| self.lane(item) == lane).copied().collect();
+        if self.is_oldest_turn(&lane) {
+            let oldest = of_lane.iter().map(|item| item.id).min();
+            assert_eq!(Some(next), oldest, "order: every eighth item of a lane is its oldest");
+            return item;
+        }
         let lane_best = of_lane.iter().max_by_key(|item| item.priority);
         assert_eq!(
             lane_best.map(|item| item.priority),
             best.map(|item| item.priority),
             "order: {item:?} is of a lane that was not due, {best:?} was"
         );
-        if self.is_oldest_turn(&lane) {
-            let oldest = of_lane.iter().map(|item| item.id).min();
-            assert_eq!(Some(next), oldest, "order: every eighth item of a lane is its oldest");
-            return item;
-        }
         let class = self.best_class(&lane, &of_lane).expect("the item itself is in its lane");
         assert_eq!(self.class(&item, class.first), class, "order: {next} was not due in its lane");
         let same = |other: &&Item| self.class(other, class.first) == class;

@@ -7,7 +7,7 @@ use crate::random::Splitmix;
 const HEAD: usize = 8;
 
 /// The payload of a draft: its number, and filling that follows from it.
-pub fn payload_of(number: u64) -> Payload {
+pub(crate) fn payload_of(number: u64) -> Payload {
     let mut random = Splitmix(number);
     let filling = match random.below(20) {
         0 => random.below(3_000),
@@ -21,7 +21,7 @@ pub fn payload_of(number: u64) -> Payload {
 }
 
 /// The number of the draft that a payload came from; none if any byte of it is wrong.
-pub fn number_in(payload: &Payload) -> Option<u64> {
+pub(crate) fn number_in(payload: &Payload) -> Option<u64> {
     let Payload::Inline(bytes) = payload else { return None };
     let number = u64::from_le_bytes(bytes.get(..HEAD)?.try_into().ok()?);
     (payload_of(number) == *payload).then_some(number)

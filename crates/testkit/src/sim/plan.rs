@@ -15,30 +15,30 @@ use super::ledger::{Draft, Ledger};
 use super::payload::payload_of;
 use crate::random::Splitmix;
 
-pub const QUEUES: [&str; 2] = ["q", "r"];
-pub const TENANTS: [&str; 3] = ["t", "u", "v"];
-pub const STAGES: [&str; 8] = ["work", "a", "b", "pages", "publish", "ocr", "chunk", "vector"];
-pub const RESOURCE: &str = "model";
+pub(crate) const QUEUES: [&str; 2] = ["q", "r"];
+pub(crate) const TENANTS: [&str; 3] = ["t", "u", "v"];
+pub(crate) const STAGES: [&str; 8] = ["work", "a", "b", "pages", "publish", "ocr", "chunk", "vector"];
+pub(crate) const RESOURCE: &str = "model";
 const GROUPS: [&str; 2] = ["g", "h"];
 const KEYS: usize = 8;
 
 /// What one seed makes of a simulation.
 #[derive(Clone, Debug)]
-pub struct Plan {
-    pub producers: usize,
-    pub workers: usize,
-    pub operators: usize,
+pub(crate) struct Plan {
+    pub(crate) producers: usize,
+    pub(crate) workers: usize,
+    pub(crate) operators: usize,
     /// Submits that the engine has under way at once.
-    pub width: usize,
-    pub options: Options,
+    pub(crate) width: usize,
+    pub(crate) options: Options,
     /// In so many of a thousand operations something breaks.
-    pub faults: usize,
+    pub(crate) faults: usize,
     /// Live items above which producers rest.
-    pub crowd: u64,
+    pub(crate) crowd: u64,
 }
 
 impl Plan {
-    pub fn draw(dice: &mut Splitmix) -> Plan {
+    pub(crate) fn draw(dice: &mut Splitmix) -> Plan {
         let mut one = |from: &[u64]| from[dice.below(from.len())];
         let options = Options {
             segment_bytes: one(&[64 << 10, 64 << 10, 128 << 10, 256 << 10, 1 << 20]) as u32,
@@ -59,12 +59,12 @@ impl Plan {
         }
     }
 
-    pub fn clients(&self) -> usize {
+    pub(crate) fn clients(&self) -> usize {
         self.producers + self.workers + self.operators
     }
 }
 
-pub fn one<T: Copy>(dice: &mut Splitmix, from: &[T]) -> T {
+pub(crate) fn one<T: Copy>(dice: &mut Splitmix, from: &[T]) -> T {
     from[dice.below(from.len())]
 }
 
@@ -83,7 +83,7 @@ fn route(number: usize) -> Arc<Route> {
 }
 
 /// An item that nobody enqueued yet.
-pub fn new_item(dice: &mut Splitmix, ledger: &mut Ledger, now: Timestamp) -> NewItem {
+pub(crate) fn new_item(dice: &mut Splitmix, ledger: &mut Ledger, now: Timestamp) -> NewItem {
     let kind = one(dice, &[0, 0, 1, 2, 2]);
     let mut body = Body::new(one(dice, &TENANTS), one(dice, &QUEUES));
     body.kind = ["item", "row", "document"][kind].into();
@@ -105,7 +105,7 @@ pub fn new_item(dice: &mut Splitmix, ledger: &mut Ledger, now: Timestamp) -> New
 }
 
 /// A child of an item that is being split: pages of a document, chunks of a page.
-pub fn new_child(
+pub(crate) fn new_child(
     dice: &mut Splitmix,
     ledger: &mut Ledger,
     parent: (ItemId, &Body),
@@ -121,7 +121,7 @@ pub fn new_child(
     child
 }
 
-pub fn new_claim(dice: &mut Splitmix, worker: &str) -> Claim {
+pub(crate) fn new_claim(dice: &mut Splitmix, worker: &str) -> Claim {
     let mut claim = Claim::new(worker, one(dice, &QUEUES), 1 + dice.below(4));
     match dice.below(10) {
         0..4 => claim.queues.clear(),
@@ -135,7 +135,7 @@ pub fn new_claim(dice: &mut Splitmix, worker: &str) -> Claim {
     claim
 }
 
-pub fn new_scope(dice: &mut Splitmix) -> Scope {
+pub(crate) fn new_scope(dice: &mut Splitmix) -> Scope {
     Scope {
         queue: one(dice, &QUEUES).into(),
         stage: dice.percent(40).then(|| one(dice, &STAGES).into()),
@@ -160,11 +160,11 @@ fn new_policy(dice: &mut Splitmix) -> Policy {
         ordered: dice.percent(20),
         deferrals_max: one(dice, &[2, 100]),
         resource: dice.percent(20).then(|| RESOURCE.into()),
-        ahead: dice.percent(10).then(|| Ahead { stage: "publish".into(), max: 3 }),
+        ahead: None,
     }
 }
 
-pub fn new_settings(dice: &mut Splitmix) -> Settings {
+pub(crate) fn new_settings(dice: &mut Splitmix) -> Settings {
     let mut settings = Settings {
         defaults: new_policy(dice),
         live_max: dice.percent(15).then_some(60),
@@ -177,9 +177,10 @@ pub fn new_settings(dice: &mut Splitmix) -> Settings {
         ..Settings::default()
     };
     if dice.percent(40) {
-        // Not `publish`: a stage that waits for itself to empty would wait for ever.
+        // Never `publish`: a stage that waits for itself to empty would wait for ever.
         let stage = one(dice, &["work", "a", "pages", "ocr", "vector"]).into();
-        settings.stages.push(StageSettings { stage, policy: new_policy(dice) });
+        let ahead = dice.percent(30).then(|| Ahead { stage: "publish".into(), max: 3 });
+        settings.stages.push(StageSettings { stage, policy: Policy { ahead, ..new_policy(dice) } });
     }
     settings
 }

@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 /// What a task runs.
-pub type Job = Pin<Box<dyn Future<Output = ()>>>;
+pub(crate) type Job = Pin<Box<dyn Future<Output = ()>>>;
 
 /// Tasks by number. A number is given again when its task was replaced.
 #[derive(Default)]
-pub struct Tasks {
+pub(crate) struct Tasks {
     tasks: Vec<Option<Task>>,
 }
 
@@ -42,7 +42,7 @@ impl Wake for Bell {
 
 impl Tasks {
     /// Starts a task under a number; the one that had it is dropped, wherever it stood.
-    pub fn start(&mut self, number: usize, job: Job) {
+    pub(crate) fn start(&mut self, number: usize, job: Job) {
         while self.tasks.len() <= number {
             self.tasks.push(None);
         }
@@ -53,20 +53,20 @@ impl Tasks {
     }
 
     /// Those that would go on if they were polled.
-    pub fn ready(&self) -> impl Iterator<Item = usize> {
+    pub(crate) fn ready(&self) -> impl Iterator<Item = usize> {
         let is_ready = |task: &Task| task.bell.ready.load(Ordering::Relaxed);
         let tasks = self.tasks.iter().enumerate();
         tasks.filter(move |(_, task)| task.as_ref().is_some_and(is_ready)).map(|(at, _)| at)
     }
 
     /// How often a task was woken so far.
-    pub fn rung(&self, number: usize) -> u64 {
+    pub(crate) fn rung(&self, number: usize) -> u64 {
         let task = self.tasks.get(number).and_then(Option::as_ref);
         task.map_or(0, |task| task.bell.rung.load(Ordering::Relaxed))
     }
 
     /// Polls a task once. True if it has ended, and with it its number is free.
-    pub fn poll(&mut self, number: usize) -> bool {
+    pub(crate) fn poll(&mut self, number: usize) -> bool {
         let Some(task) = self.tasks.get_mut(number).and_then(Option::as_mut) else {
             return false;
         };
@@ -80,7 +80,7 @@ impl Tasks {
     }
 
     /// Drops a task, as when its connection breaks.
-    pub fn stop(&mut self, number: usize) {
+    pub(crate) fn stop(&mut self, number: usize) {
         if let Some(task) = self.tasks.get_mut(number) {
             *task = None;
         }

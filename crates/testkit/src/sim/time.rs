@@ -14,7 +14,7 @@ use crate::clock::SimClock;
 
 /// A clock that only its owner moves. A clone shows the same time and has the same sleepers.
 #[derive(Clone, Debug)]
-pub struct SimTime {
+pub(crate) struct SimTime {
     clock: SimClock,
     sleepers: Arc<Mutex<Sleepers>>,
 }
@@ -28,12 +28,12 @@ struct Sleepers {
 
 impl SimTime {
     /// A clock that stands at `at`, with nobody asleep.
-    pub fn new(at: Timestamp) -> SimTime {
+    pub(crate) fn new(at: Timestamp) -> SimTime {
         SimTime { clock: SimClock::new(at), sleepers: Arc::default() }
     }
 
     /// Moves the clock on and wakes whom that concerns.
-    pub fn advance(&self, ms: u64) {
+    pub(crate) fn advance(&self, ms: u64) {
         let now = self.clock.advance(ms);
         let due = {
             let mut sleepers = self.sleepers.lock();
@@ -44,7 +44,7 @@ impl SimTime {
     }
 
     /// When the first sleeper wants to be woken.
-    pub fn next(&self) -> Option<Timestamp> {
+    pub(crate) fn next(&self) -> Option<Timestamp> {
         self.sleepers.lock().waiting.keys().next().map(|(at, _)| *at)
     }
 }

@@ -15,13 +15,13 @@ use windrow_store::embedded::Embedded;
 use super::ledger::{Ledger, Ticket};
 
 /// A ledger that clients, store and simulator share.
-pub type Shared = Arc<Mutex<Ledger>>;
+pub(crate) type Shared = Arc<Mutex<Ledger>>;
 
 /// An embedded store that enters everything into a ledger.
 #[derive(Clone, Debug)]
-pub struct Watched {
-    pub store: Embedded,
-    pub ledger: Shared,
+pub(crate) struct Watched {
+    pub(crate) store: Embedded,
+    pub(crate) ledger: Shared,
 }
 
 impl Store for Watched {

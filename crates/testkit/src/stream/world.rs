@@ -383,7 +383,7 @@ impl Dice {
             ..Settings::default()
         };
         settings.retention.max_age_ms = self.one(&keeps_ms);
-        settings.live_max = self.random.percent(20).then_some(40);
+        settings.live_max = self.random.percent(10).then_some(60);
         if self.random.percent(50) {
             let (stage, policy) = (self.one(&STAGES).into(), self.policy());
             settings.stages.push(StageSettings { stage, policy });

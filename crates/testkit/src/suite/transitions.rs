@@ -121,7 +121,10 @@ fn ask<S: Store>(bed: &Bed<S>, verb: Verb, of: &Subject) {
         Cancel => _ = bed.try_cancel(of.id),
         Reset => _ = bed.try_retry(of.id, RetryMode::Reset, None),
         Restart => _ = bed.try_retry(of.id, RetryMode::Reset, Some("work")),
-        Replace => _ = bed.try_enqueue(item().queue(&of.queue).key(&of.key).payload(b"new").replacing()),
+        Replace => {
+            let again = item().queue(&of.queue).key(&of.key).payload(b"new");
+            _ = bed.try_enqueue(again.replacing());
+        }
         Prioritise => _ = bed.try_prioritise(of.id, 9),
     }
 }

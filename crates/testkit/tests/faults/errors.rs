@@ -26,10 +26,8 @@ fn sweep(
         if let Ok(mut world) = World::open(&disk, &clock, 1, seed) {
             if let Err(error) = world.run(STEPS) {
                 stopped += 1;
-                let known = matches!(
-                    error,
-                    StoreError::OutcomeUnknown(_) | StoreError::Poisoned(_)
-                );
+                let known =
+                    matches!(error, StoreError::OutcomeUnknown(_) | StoreError::Poisoned(_));
                 assert!(known && world.store.store.poisoned().is_some(), "{what}: {error}");
             }
             world.forgive("unreadable");

@@ -6,6 +6,7 @@ mod errors;
 mod full;
 mod lock;
 mod memory;
+mod reclaim;
 mod rig;
 mod rot;
 mod sync;

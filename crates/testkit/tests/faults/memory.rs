@@ -32,7 +32,10 @@ fn a_memory_cap_refuses_enqueues_and_frees_as_items_end() {
         }
     };
     let first = fill(&store);
-    assert!((90..=101).contains(&first), "{first} items of 144 bytes fit into a hundred times that");
+    assert!(
+        (90..=101).contains(&first),
+        "{first} items of 144 bytes fit into a hundred times that"
+    );
     let grant = claim(&store, 60, now).expect("claims go on");
     let items = grant.items.iter().map(|work| (work.item.id, Outcome::complete())).collect();
     ask(&store, Command::Settle { lease: grant.lease, items }, now).unwrap();

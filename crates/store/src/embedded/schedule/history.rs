@@ -195,6 +195,12 @@ impl History {
         None
     }
 
+    /// Takes out every entry of an item, for replay: a snapshot that was written while the item
+    /// ended, ran again and ended once more has it twice.
+    pub(crate) fn remove_all(&mut self, serial: u64) {
+        while self.remove(serial).is_some() {}
+    }
+
     /// All entries, oldest chunk first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Entry> {
         self.chunks.iter().flat_map(|chunk| (0..chunk.len()).filter_map(|i| chunk.entry(i)))

@@ -22,18 +22,18 @@ use super::watch::{Shared, Watched};
 use crate::random::Splitmix;
 
 /// The engine under test.
-pub type Simulated = Engine<Watched, SimTime>;
+pub(crate) type Simulated = Engine<Watched, SimTime>;
 
 /// What clients of one life share.
 #[derive(Debug)]
-pub struct Desk {
-    pub engine: Arc<Simulated>,
-    pub ledger: Shared,
-    pub plan: Plan,
+pub(crate) struct Desk {
+    pub(crate) engine: Arc<Simulated>,
+    pub(crate) ledger: Shared,
+    pub(crate) plan: Plan,
     /// What each client is doing.
-    pub doing: RefCell<Vec<Doing>>,
+    pub(crate) doing: RefCell<Vec<Doing>>,
     /// Live items when they were last counted.
-    pub live: Cell<u64>,
+    pub(crate) live: Cell<u64>,
     hush: Cell<bool>,
     hushed: RefCell<Vec<Waker>>,
     requests: Cell<u64>,
@@ -41,7 +41,7 @@ pub struct Desk {
 
 /// What a client is doing.
 #[derive(Clone, Debug, Default)]
-pub enum Doing {
+pub(crate) enum Doing {
     /// It was told to be quiet, waits for its own time, or is gone.
     #[default]
     Nothing,
@@ -52,7 +52,7 @@ pub enum Doing {
 }
 
 impl Desk {
-    pub fn new(engine: Arc<Simulated>, ledger: Shared, plan: Plan, life: u64) -> Desk {
+    pub(crate) fn new(engine: Arc<Simulated>, ledger: Shared, plan: Plan, life: u64) -> Desk {
         Desk {
             engine,
             ledger,
@@ -66,7 +66,7 @@ impl Desk {
     }
 
     /// A client under a number, ready to run.
-    pub fn client(self: &Rc<Desk>, number: usize, seed: u64) -> Job {
+    pub(crate) fn client(self: &Rc<Desk>, number: usize, seed: u64) -> Job {
         let client = Client { desk: Rc::clone(self), number, dice: Splitmix(seed) };
         let Plan { producers, workers, .. } = self.plan;
         if number < producers {
@@ -79,12 +79,12 @@ impl Desk {
     }
 
     /// Asks clients to begin nothing new.
-    pub fn hush(&self) {
+    pub(crate) fn hush(&self) {
         self.hush.set(true);
     }
 
     /// Lets them go on.
-    pub fn unhush(&self) {
+    pub(crate) fn unhush(&self) {
         self.hush.set(false);
         self.hushed.take().into_iter().for_each(Waker::wake);
     }
@@ -121,8 +121,12 @@ impl Client {
         clock.sleep_until(clock.now().plus(ms)).await;
     }
 
-    /// Waits while clients are to be quiet, and for a while of its own.
+    /// Waits for a while of its own, and while clients are to be quiet.
     async fn rest(&mut self, at_most_ms: usize) {
+        let ms = self.dice.below(at_most_ms) as u64;
+        if ms > 0 && self.dice.percent(70) {
+            self.sleep(ms).await;
+        }
         self.does(Doing::Nothing);
         let desk = Rc::clone(&self.desk);
         std::future::poll_fn(|cx| {
@@ -133,10 +137,6 @@ impl Client {
             Poll::Ready(())
         })
         .await;
-        let ms = self.dice.below(at_most_ms) as u64;
-        if ms > 0 && self.dice.percent(70) {
-            self.sleep(ms).await;
-        }
     }
 
     /// Asks something that is answered sooner or later. None if it was refused as a whole, or if

@@ -8,7 +8,7 @@ use windrow_core::limits::FOLD_AFTER_MS;
 use windrow_core::ports::Inspected;
 use windrow_core::{ItemId, LeaseId, State, Timestamp};
 
-use super::fact::Ended;
+use super::fact::{Ended, Holder};
 use super::{Fact, Finding, Keeping, Lawful, Lease, Ledger, What};
 
 /// Retention reckons in whole seconds and the facts in milliseconds.
@@ -22,10 +22,15 @@ impl Ledger {
         let until: HashMap<LeaseId, Timestamp> =
             leases.iter().map(|lease| (lease.id, lease.expires)).collect();
         self.check_numbers(all)?;
-        let told = |lease: &Lease| lease.most < Timestamp::NEVER;
-        self.strays = until.keys().any(|id| !self.leases.get(id).is_some_and(told));
+        self.strays = until.keys().any(|id| !self.leases.get(id).is_some_and(Lease::is_told));
         for one in all {
             self.look_at(one, &seen, &until)?;
+        }
+        let spent: Vec<LeaseId> =
+            self.leases.keys().copied().filter(|id| !until.contains_key(id)).collect();
+        for id in spent {
+            self.leases.remove(&id);
+            self.spent.insert(id);
         }
         let known: Vec<ItemId> = self.facts.keys().copied().collect();
         for id in known.into_iter().filter(|id| !seen.contains_key(id)) {
@@ -94,7 +99,10 @@ impl Ledger {
         check_trail(fact, one)?;
         let endangered = is_endangered(one, seen);
         let ended = one.trail.finished_at.unwrap_or(self.now);
+        let told = |lease: &LeaseId| self.leases.get(lease).is_some_and(Lease::is_told);
+        let holder = item.lease().filter(told).map(|lease| Holder::of(lease, item, &one.body));
         let Some(fact) = self.facts.get_mut(&id) else { return Ok(()) };
+        fact.holder = holder;
         match item.state {
             State::Done(end) => {
                 fact.end = Some(Ended::As(end));

@@ -70,8 +70,27 @@ pub struct Lease {
     /// It lasts at least until then, and at most.
     pub least: Timestamp,
     pub most: Timestamp,
-    pub lease_ms: u64,
+    /// Its length when it is renewed: at least and at most.
+    pub length_ms: (u64, u64),
     pub items: Vec<ItemId>,
+}
+
+impl Holder {
+    pub(super) fn of(lease: LeaseId, item: &Item, body: &Body) -> Holder {
+        Holder {
+            lease,
+            attempt: item.attempts,
+            stage: Arc::clone(&body.route.stage(item.stage).name),
+            is_last_stage: usize::from(item.stage) + 1 == body.route.len(),
+        }
+    }
+}
+
+impl Lease {
+    /// Whether somebody was told of it when it was granted.
+    pub(super) fn is_told(&self) -> bool {
+        self.most < Timestamp::NEVER
+    }
 }
 
 impl Fact {

@@ -27,11 +27,11 @@ impl Ledger {
             // Granted some time ago, to somebody who was not told; how long it lasts is not known.
             let items = items.iter().map(|work| work.item.id).collect();
             let (least, most) = (Timestamp::ZERO, Timestamp::NEVER);
-            self.leases.insert(id, Lease { least, most, lease_ms: LEASE_MAX_MS, items });
+            self.leases.insert(id, Lease { least, most, length_ms: (0, LEASE_MAX_MS), items });
             self.strays = true;
             return Ok(());
         }
-        if self.leases.contains_key(&id) {
+        if self.leases.contains_key(&id) || self.spent.contains(&id) {
             return Err(Finding::general(format!("lease {id} was granted twice")));
         }
         if items.is_empty() {
@@ -45,8 +45,9 @@ impl Ledger {
         self.sometimes.alone += u64::from(alone);
         self.sometimes.claimed += items.len() as u64;
         let ids = items.iter().map(|work| work.item.id).collect();
-        let lease_ms = expires_at.since(now);
-        self.leases.insert(id, Lease { least: expires_at, most: expires_at, lease_ms, items: ids });
+        let length_ms = (expires_at.since(now), expires_at.since(now));
+        let (least, most) = (expires_at, expires_at);
+        self.leases.insert(id, Lease { least, most, length_ms, items: ids });
         items.into_iter().try_for_each(|work| self.handed_out(claim, id, &work, now))
     }
 
@@ -110,12 +111,7 @@ impl Ledger {
             return broken(format!("attempt {attempts} after {floor} attempts"));
         }
         fact.may_end = None;
-        fact.holder = Some(Holder {
-            lease,
-            attempt: item.attempts,
-            stage: Arc::clone(&work.stage),
-            is_last_stage: usize::from(item.stage) + 1 == work.body.route.len(),
-        });
+        fact.holder = Some(Holder::of(lease, item, &work.body));
         self.check_group(work)?;
         self.check_key(id)
     }
@@ -188,7 +184,13 @@ impl Ledger {
         Ok(())
     }
 
-    pub(super) fn renewed(&mut self, id: LeaseId, renewed: &Renewed, now: Timestamp) -> Lawful {
+    pub(super) fn renewed(
+        &mut self,
+        id: LeaseId,
+        lease_ms: Option<u64>,
+        renewed: &Renewed,
+        now: Timestamp,
+    ) -> Lawful {
         let Renewed { expires_at, held } = renewed;
         let kept: Vec<ItemId> = self.held_by(id, now);
         let Some(lease) = self.leases.get_mut(&id) else {
@@ -200,7 +202,9 @@ impl Ledger {
         if *expires_at < lease.least {
             return Err(Finding::general(format!("a renewal shortened lease {id}")));
         }
-        lease.lease_ms = lease.lease_ms.max(expires_at.since(now));
+        if let Some(ms) = lease_ms {
+            lease.length_ms = (ms, ms);
+        }
         (lease.least, lease.most) = (*expires_at, *expires_at);
         if let Some(missing) = kept.iter().find(|item| !held.contains(item)) {
             return Err(Finding::of(*missing, format!("lease {id} lost it without a reason")));
@@ -230,8 +234,10 @@ impl Ledger {
 
     pub(super) fn may_be_renewed(&mut self, id: LeaseId, lease_ms: Option<u64>, now: Timestamp) {
         if let Some(lease) = self.leases.get_mut(&id) {
-            lease.lease_ms = lease.lease_ms.max(lease_ms.unwrap_or(0));
-            lease.most = lease.most.max(now.plus(lease.lease_ms));
+            let (least, most) = lease.length_ms;
+            let ms = lease_ms.unwrap_or(most);
+            lease.length_ms = (least.min(ms), most.max(ms));
+            lease.most = lease.most.max(now.plus(ms));
         }
     }
 
@@ -277,6 +283,9 @@ impl Ledger {
         now: Timestamp,
     ) -> Lawful {
         let broken = |what: String| Err(Finding::of(id, what));
+        if self.spent.contains(&lease) {
+            return broken(format!("lease {lease} settled it after it had let it go"));
+        }
         let known = self.leases.get(&lease);
         if !known.is_some_and(|known| known.items.contains(&id)) {
             return broken(format!("lease {lease} settled it and was never granted it"));

@@ -106,6 +106,8 @@ pub struct Ledger {
     /// Known items of each key.
     keys: HashMap<String, Vec<ItemId>>,
     leases: HashMap<LeaseId, Lease>,
+    /// Leases that hold nothing any more.
+    spent: HashSet<LeaseId>,
     /// There may be leases that nobody was told of.
     strays: bool,
     /// What was drafted, by number.
@@ -167,6 +169,12 @@ impl Ledger {
     pub fn lost(&mut self, first: Ticket, count: usize) {
         (first..).take(count).for_each(|ticket| self.close(ticket, Verdict::Lost));
         self.draw();
+    }
+
+    /// The store was opened again and its clock stands at `now`, earlier than before perhaps.
+    pub fn opened(&mut self, now: Timestamp) {
+        self.now = now;
+        self.tell(None, What::Opened);
     }
 
     /// The process is gone: what was not answered never will be.
@@ -258,7 +266,7 @@ impl Ledger {
         self.facts.iter()
     }
 
-    /// Leases that were granted, the newest last.
+    /// Leases that may hold something.
     pub fn leases(&self) -> impl Iterator<Item = (&LeaseId, &Lease)> {
         self.leases.iter()
     }

@@ -45,11 +45,6 @@ impl Ledger {
         self.story.push(Line { op, at, item, what });
     }
 
-    /// The process started again.
-    pub fn opened(&mut self) {
-        self.tell(None, What::Opened);
-    }
-
     /// What became of an item and of those above it, and when the process died.
     pub fn story(&self, item: ItemId) -> Vec<Line> {
         let mut cast = vec![item];

@@ -39,8 +39,8 @@ impl Ledger {
             (Command::Claim(claim), Answer::Claimed(Some(grant))) => {
                 self.claimed(&claim, grant, now, certain)
             }
-            (Command::Renew { lease, .. }, Answer::Renewed(renewed)) => {
-                self.renewed(lease, &renewed, now)
+            (Command::Renew { lease, lease_ms }, Answer::Renewed(renewed)) => {
+                self.renewed(lease, lease_ms, &renewed, now)
             }
             (Command::Progress { .. }, Answer::Progressed(_)) => Ok(()),
             (Command::Settle { lease, items }, Answer::Settled(each)) => {
@@ -351,13 +351,12 @@ impl Ledger {
 
     fn grace(&mut self, until: Timestamp, now: Timestamp, certain: bool) -> Lawful {
         for lease in self.leases.values_mut() {
-            let longer = until.min(now.plus(lease.lease_ms));
-            if longer > lease.most {
-                self.sometimes.grace += u64::from(certain);
-            }
-            lease.most = lease.most.max(longer);
+            let (least, most) = lease.length_ms;
+            let (least, most) = (until.min(now.plus(least)), until.min(now.plus(most)));
+            self.sometimes.grace += u64::from(certain && most > lease.most);
+            lease.most = lease.most.max(most);
             if certain {
-                lease.least = lease.least.max(longer);
+                lease.least = lease.least.max(least);
             }
         }
         Ok(())
