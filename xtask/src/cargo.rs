@@ -32,9 +32,7 @@ pub(crate) fn cargo(words: &[&str]) -> Command {
 
 /// Runs a command in the open. An error names the command, so that it can be repeated by hand.
 pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {
-    let status = command
-        .status()
-        .with_context(|| format!("cannot start {}", shown(command)))?;
+    let status = command.status().with_context(|| format!("cannot start {}", shown(command)))?;
     if !status.success() {
         bail!("{} failed ({status})", shown(command));
     }
@@ -43,20 +41,13 @@ pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {
 
 /// Whether a command exists and succeeds; what it prints is dropped.
 pub(crate) fn answers(command: &mut Command) -> bool {
-    let quiet = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
+    let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     quiet.status().is_ok_and(|status| status.success())
 }
 
 fn shown(command: &Command) -> String {
     let program = Path::new(command.get_program());
-    let mut text = program
-        .file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
+    let mut text = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
     for word in command.get_args() {
         text.push(' ');
         text.push_str(&word.to_string_lossy());
@@ -77,12 +68,7 @@ mod tests {
     #[test]
     fn a_failed_command_is_named_so_that_it_can_be_repeated() {
         let error = run(&mut cargo(&["no-such-verb", "--really"])).unwrap_err();
-        assert!(
-            error
-                .to_string()
-                .contains("cargo no-such-verb --really failed"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("cargo no-such-verb --really failed"), "{error}");
     }
 
     #[test]

@@ -35,13 +35,6 @@ pub(crate) const BENCH: Verb = Verb {
 };
 
 fn testkit(program: &str, words: Vec<OsString>) -> anyhow::Result<()> {
-    let build = [
-        "run",
-        "--quiet",
-        "--release",
-        "--package",
-        "windrow-testkit",
-        "--bin",
-    ];
+    let build = ["run", "--quiet", "--release", "--package", "windrow-testkit", "--bin"];
     cargo::run(cargo::cargo(&build).arg(program).arg("--").args(words))
 }

@@ -60,11 +60,7 @@ pub(crate) fn check() -> anyhow::Result<Option<&'static str>> {
 fn fetch_advisories() -> anyhow::Result<bool> {
     let mut fetch = setup::cargo_deny();
     fetch.args(["fetch", "db"]).env("GIT_TERMINAL_PROMPT", "0");
-    let child = fetch
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()?;
+    let child = fetch.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
     let status = wait_at_most(FETCH_PATIENCE, child)?;
     Ok(status.is_some_and(|status| status.success()))
 }

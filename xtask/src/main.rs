@@ -112,11 +112,7 @@ mod tests {
     fn every_help_begins_with_how_the_verb_is_called() {
         for verb in VERBS {
             let Some(help) = verb.help else { continue };
-            assert!(
-                help.starts_with(&format!("cargo xtask {}", verb.name)),
-                "{}",
-                verb.name
-            );
+            assert!(help.starts_with(&format!("cargo xtask {}", verb.name)), "{}", verb.name);
         }
     }
 }

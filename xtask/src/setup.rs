@@ -29,18 +29,9 @@ pub(crate) fn ensure(needs: &[Need]) -> anyhow::Result<()> {
     }
     for need in missing {
         let started = Instant::now();
-        eprintln!(
-            "set-up: {} is missing, installing it ({})",
-            need.name(),
-            need.price()
-        );
-        need.install()
-            .with_context(|| format!("cannot install {}", need.name()))?;
-        eprintln!(
-            "set-up: {} installed in {} s",
-            need.name(),
-            started.elapsed().as_secs()
-        );
+        eprintln!("set-up: {} is missing, installing it ({})", need.name(), need.price());
+        need.install().with_context(|| format!("cannot install {}", need.name()))?;
+        eprintln!("set-up: {} installed in {} s", need.name(), started.elapsed().as_secs());
     }
     Ok(())
 }
@@ -48,11 +39,7 @@ pub(crate) fn ensure(needs: &[Need]) -> anyhow::Result<()> {
 /// The cargo-deny we installed, else whatever the machine has.
 pub(crate) fn cargo_deny() -> Command {
     let ours = cargo_deny_root().join("bin/cargo-deny");
-    let program = if ours.exists() {
-        ours
-    } else {
-        PathBuf::from("cargo-deny")
-    };
+    let program = if ours.exists() { ours } else { PathBuf::from("cargo-deny") };
     let mut command = Command::new(program);
     command.current_dir(cargo::root());
     command
@@ -106,21 +93,10 @@ fn cargo_deny_is_here() -> bool {
 /// Unoptimised, because it runs for a fraction of a second and then waits for the next run:
 /// building it takes a third of the time of the optimised one.
 fn install_cargo_deny() -> anyhow::Result<()> {
-    let words = [
-        "install",
-        "cargo-deny",
-        "--quiet",
-        "--locked",
-        "--debug",
-        "--force",
-    ];
+    let words = ["install", "cargo-deny", "--quiet", "--locked", "--debug", "--force"];
     let mut command = cargo::cargo(&words);
-    command
-        .args(["--version", CARGO_DENY_VERSION, "--root"])
-        .arg(cargo_deny_root());
-    command
-        .env("CARGO_PROFILE_DEV_DEBUG", "false")
-        .env_remove("CARGO_TARGET_DIR");
+    command.args(["--version", CARGO_DENY_VERSION, "--root"]).arg(cargo_deny_root());
+    command.env("CARGO_PROFILE_DEV_DEBUG", "false").env_remove("CARGO_TARGET_DIR");
     cargo::run(&mut command)
 }
 

@@ -57,16 +57,7 @@ const STEPS: &[Step] = &[
     Step {
         name: "lint",
         remedy: "follow the lint, or `#[expect]` it on the spot with a reason",
-        run: || {
-            ran(&[
-                "clippy",
-                "--workspace",
-                "--all-targets",
-                "--",
-                "-D",
-                "warnings",
-            ])
-        },
+        run: || ran(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
     },
     Step {
         name: "tidy",
@@ -119,11 +110,7 @@ fn run(words: Vec<OsString>) -> anyhow::Result<()> {
 
     let short_took = take(STEPS)?;
     if short_took > BUDGET {
-        eprintln!(
-            "\n** TOO SLOW: {} is over the {} budget",
-            shown(short_took),
-            shown(BUDGET)
-        );
+        eprintln!("\n** TOO SLOW: {} is over the {} budget", shown(short_took), shown(BUDGET));
     }
     if all {
         take(PROOFS)?;
@@ -184,21 +171,9 @@ fn shown(duration: Duration) -> String {
 mod tests {
     use super::*;
 
-    const GOOD: Step = Step {
-        name: "good",
-        remedy: "none",
-        run: || Ok(None),
-    };
-    const BAD: Step = Step {
-        name: "bad",
-        remedy: "mend it",
-        run: || bail!("broken"),
-    };
-    const NEVER: Step = Step {
-        name: "never",
-        remedy: "none",
-        run: || panic!("was reached"),
-    };
+    const GOOD: Step = Step { name: "good", remedy: "none", run: || Ok(None) };
+    const BAD: Step = Step { name: "bad", remedy: "mend it", run: || bail!("broken") };
+    const NEVER: Step = Step { name: "never", remedy: "none", run: || panic!("was reached") };
 
     #[test]
     fn steps_that_pass_pass_together() {
@@ -209,10 +184,7 @@ mod tests {
     fn the_first_failure_stops_the_run_and_says_what_to_do() {
         let error = take(&[GOOD, BAD, NEVER]).unwrap_err();
         let text = error.to_string();
-        assert!(
-            text.contains("bad failed") && text.contains("mend it"),
-            "{text}"
-        );
+        assert!(text.contains("bad failed") && text.contains("mend it"), "{text}");
         assert!(text.contains("broken"), "{text}");
     }
 

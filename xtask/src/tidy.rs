@@ -54,34 +54,13 @@ xtask/tidy-ratchet.txt, where it may shrink later and never grow.
 ";
 
 const RULES: &[Rule] = &[
-    Rule {
-        name: "sizes",
-        find: sizes::find,
-    },
-    Rule {
-        name: "names",
-        find: names::find,
-    },
-    Rule {
-        name: "leftovers",
-        find: leftovers::find,
-    },
-    Rule {
-        name: "clock",
-        find: clock::find,
-    },
-    Rule {
-        name: "layers",
-        find: layers::find,
-    },
-    Rule {
-        name: "docs",
-        find: docs::find,
-    },
-    Rule {
-        name: "machine",
-        find: machine::find,
-    },
+    Rule { name: "sizes", find: sizes::find },
+    Rule { name: "names", find: names::find },
+    Rule { name: "leftovers", find: leftovers::find },
+    Rule { name: "clock", find: clock::find },
+    Rule { name: "layers", find: layers::find },
+    Rule { name: "docs", find: docs::find },
+    Rule { name: "machine", find: machine::find },
 ];
 
 struct Rule {
@@ -99,11 +78,7 @@ struct Finding {
 
 impl Finding {
     fn new(path: &str, line: usize, message: impl Into<String>) -> Self {
-        Finding {
-            path: path.to_owned(),
-            line,
-            message: message.into(),
-        }
+        Finding { path: path.to_owned(), line, message: message.into() }
     }
 }
 
@@ -130,11 +105,7 @@ pub(crate) fn check() -> anyhow::Result<()> {
     }
     match count {
         0 => {
-            eprintln!(
-                "tidy: {} files, {} rules, nothing found",
-                tree.files.len(),
-                RULES.len()
-            );
+            eprintln!("tidy: {} files, {} rules, nothing found", tree.files.len(), RULES.len());
             Ok(())
         }
         1 => bail!("tidy found 1 thing, printed above"),
@@ -162,11 +133,7 @@ mod tests {
     #[test]
     fn the_help_names_every_rule() {
         for rule in RULES {
-            assert!(
-                HELP.contains(&format!("\n  {} ", rule.name)),
-                "{}",
-                rule.name
-            );
+            assert!(HELP.contains(&format!("\n  {} ", rule.name)), "{}", rule.name);
         }
     }
 }

@@ -27,14 +27,6 @@ without cargo once it is built:
 
 fn run(words: Vec<OsString>) -> anyhow::Result<()> {
     setup::ensure(&[])?;
-    let build = [
-        "run",
-        "--release",
-        "--package",
-        "windrow-server",
-        "--bin",
-        "windrow",
-        "--",
-    ];
+    let build = ["run", "--release", "--package", "windrow-server", "--bin", "windrow", "--"];
     cargo::run(cargo::cargo(&build).arg("demo").args(words))
 }

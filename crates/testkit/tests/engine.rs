@@ -175,7 +175,8 @@ on_both_stores! {
             assert!(waited <= 5_000, "lease and a second");
         }
         assert!(waited >= 4_000, "not before the lease ran out: {waited} ms");
-        let late = block_on(queue.settle(held.lease, vec![(held.items[0].item.id, Outcome::complete())]));
+        let done = vec![(held.items[0].item.id, Outcome::complete())];
+        let late = block_on(queue.settle(held.lease, done));
         assert!(late.expect("it is answered")[0].is_err(), "the late one is told");
     }
 

@@ -7,13 +7,8 @@ use super::tree::{File, Tree};
 
 /// Where the rules must be able to run a year in a second.
 const TIMELESS: [&str; 2] = ["crates/core/", "crates/engine/"];
-const READS: [&str; 5] = [
-    "SystemTime::now",
-    "Instant::now",
-    "time::sleep",
-    "time::sleep_until",
-    "thread::sleep",
-];
+const READS: [&str; 5] =
+    ["SystemTime::now", "Instant::now", "time::sleep", "time::sleep_until", "thread::sleep"];
 const EDGE: &str = "// tidy: the clock's edge";
 
 const SLEEPS: [&str; 3] = ["thread::sleep", "time::sleep", "time::sleep_until"];
@@ -23,11 +18,7 @@ pub(super) fn find(tree: &Tree) -> Vec<Finding> {
     for (file, rust) in tree.rust() {
         if TIMELESS.iter().any(|place| file.path.starts_with(place)) {
             for (read, line) in occurrences(&rust.code, &READS) {
-                let is_edge = rust
-                    .comments
-                    .lines()
-                    .nth(line - 1)
-                    .is_some_and(|l| l.contains(EDGE));
+                let is_edge = rust.comments.lines().nth(line - 1).is_some_and(|l| l.contains(EDGE));
                 if !is_edge {
                     let message = format!("`{read}` here: take the time as an argument");
                     findings.push(Finding::new(&file.path, line, message));
@@ -90,43 +81,23 @@ mod tests {
     #[test]
     fn the_clocks_edge_is_let_through_and_only_it() {
         let text = "SystemTime::now(); // tidy: the clock's edge\nSystemTime::now();";
-        check(
-            "crates/engine/src/clock.rs",
-            text,
-            &["2: `SystemTime::now`"],
-        );
+        check("crates/engine/src/clock.rs", text, &["2: `SystemTime::now`"]);
         let pretended = "SystemTime::now(); let a = \"// tidy: the clock's edge\";";
-        check(
-            "crates/engine/src/clock.rs",
-            pretended,
-            &["1: `SystemTime::now`"],
-        );
+        check("crates/engine/src/clock.rs", pretended, &["1: `SystemTime::now`"]);
     }
 
     #[test]
     fn a_sleep_in_a_test_is_found_wherever_the_test_stands() {
         let sleep = "fn a() {\n    std::thread::sleep(x);\n}";
         check("crates/store/tests/a.rs", sleep, &["2: `thread::sleep`"]);
-        check(
-            "crates/store/src/embedded/tests.rs",
-            sleep,
-            &["2: `thread::sleep`"],
-        );
-        check(
-            "crates/store/src/a.rs",
-            &format!("#[test]\n{sleep}"),
-            &["3: `thread::sleep`"],
-        );
+        check("crates/store/src/embedded/tests.rs", sleep, &["2: `thread::sleep`"]);
+        check("crates/store/src/a.rs", &format!("#[test]\n{sleep}"), &["3: `thread::sleep`"]);
         let module = format!("#[cfg(test)]\nmod t {{\n#[tokio::test]\n{sleep}\n}}");
         check("crates/store/src/a.rs", &module, &["5: `thread::sleep`"]);
     }
 
     #[test]
     fn a_sleep_elsewhere_is_fine() {
-        check(
-            "crates/server/src/a.rs",
-            "fn a() { tokio::time::sleep(x); }",
-            &[],
-        );
+        check("crates/server/src/a.rs", "fn a() { tokio::time::sleep(x); }", &[]);
     }
 }

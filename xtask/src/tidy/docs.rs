@@ -15,15 +15,7 @@ const ARCHITECTURE: &str = "ARCHITECTURE.md";
 const DECISIONS_INDEX: &str = "docs/decisions/README.md";
 
 /// A path that begins like this is meant from the root, whether or not it exists.
-const ROOTS: [&str; 7] = [
-    "crates/",
-    "docs/",
-    "xtask/",
-    "clients/",
-    ".ci/",
-    ".cargo/",
-    "examples/",
-];
+const ROOTS: [&str; 7] = ["crates/", "docs/", "xtask/", "clients/", ".ci/", ".cargo/", "examples/"];
 
 /// Types one may name without having written them.
 const STANDARD: &str = "Arc BTreeMap BinaryHeap Box Cow Duration Err HashMap Instant Mutex None Ok \
@@ -85,9 +77,7 @@ fn types_that_do_not_exist(tree: &Tree, text: &str) -> Vec<Finding> {
     for (at, span) in code_spans(text) {
         for (name, is_member) in type_names(span) {
             let exists = match is_member {
-                true => tree
-                    .rust()
-                    .any(|(_, rust)| words(&rust.code, name).next().is_some()),
+                true => tree.rust().any(|(_, rust)| words(&rust.code, name).next().is_some()),
                 false => declared.contains(name) || STANDARD.split(' ').any(|known| known == name),
             };
             if !exists {
@@ -153,9 +143,7 @@ fn broken_links(tree: &Tree, page: &str, text: &str) -> Vec<Finding> {
 }
 
 fn decisions_not_in_the_index(tree: &Tree) -> Vec<Finding> {
-    let index = tree
-        .get(DECISIONS_INDEX)
-        .map_or("", |file| file.text.as_str());
+    let index = tree.get(DECISIONS_INDEX).map_or("", |file| file.text.as_str());
     let mut findings = Vec::new();
     for file in &tree.files {
         let Some(name) = file.path.strip_prefix("docs/decisions/") else {
@@ -222,10 +210,7 @@ mod tests {
 
     #[test]
     fn a_path_that_exists_may_be_named_in_full_or_by_its_end() {
-        check(
-            "`crates/core/src/item.rs` `crates/core/` `src/item.rs` `item.rs:12` `docs/`",
-            &[],
-        );
+        check("`crates/core/src/item.rs` `crates/core/` `src/item.rs` `item.rs:12` `docs/`", &[]);
     }
 
     #[test]
@@ -234,20 +219,13 @@ mod tests {
             "a\n`crates/core/src/gone.rs`",
             &["ARCHITECTURE.md:2: `crates/core/src/gone.rs` does not exist"],
         );
-        check(
-            "`crates/src/item.rs`",
-            &["ARCHITECTURE.md:1: `crates/src/item.rs` does not exist"],
-        );
+        check("`crates/src/item.rs`", &["ARCHITECTURE.md:1: `crates/src/item.rs` does not exist"]);
         check("`tem.rs`", &["ARCHITECTURE.md:1: `tem.rs` does not exist"]);
     }
 
     #[test]
     fn the_other_pages_are_held_to_their_paths_too() {
-        let files = [
-            (ARCHITECTURE, ""),
-            (README, "`docs/a.md`"),
-            ("SECURITY.md", "`docs/b.md`"),
-        ];
+        let files = [(ARCHITECTURE, ""), (README, "`docs/a.md`"), ("SECURITY.md", "`docs/b.md`")];
         let expected = [
             "README.md:1: `docs/a.md` does not exist",
             "SECURITY.md:1: `docs/b.md` does not exist",
@@ -257,58 +235,30 @@ mod tests {
 
     #[test]
     fn a_type_that_does_not_exist_is_found() {
-        check(
-            "`Status` `Store::submit` `Status::Processing` `Vec<Status>`",
-            &[],
-        );
+        check("`Status` `Store::submit` `Status::Processing` `Vec<Status>`", &[]);
         let gone = "no struct, enum, trait or type is called";
         check("`Lease`", &[&format!("ARCHITECTURE.md:1: {gone} `Lease`")]);
-        check(
-            "`Processing`",
-            &[&format!("ARCHITECTURE.md:1: {gone} `Processing`")],
-        );
-        check(
-            "`Status::Failed`",
-            &[&format!("ARCHITECTURE.md:1: {gone} `Failed`")],
-        );
-        check(
-            "`fn a() -> Answer`",
-            &[&format!("ARCHITECTURE.md:1: {gone} `Answer`")],
-        );
+        check("`Processing`", &[&format!("ARCHITECTURE.md:1: {gone} `Processing`")]);
+        check("`Status::Failed`", &[&format!("ARCHITECTURE.md:1: {gone} `Failed`")]);
+        check("`fn a() -> Answer`", &[&format!("ARCHITECTURE.md:1: {gone} `Answer`")]);
     }
 
     #[test]
     fn a_type_only_spoken_of_in_a_comment_does_not_exist() {
-        let files = [
-            ("a.rs", "// struct Lease\n"),
-            (README, ""),
-            (ARCHITECTURE, "`Lease`"),
-        ];
+        let files = [("a.rs", "// struct Lease\n"), (README, ""), (ARCHITECTURE, "`Lease`")];
         assert_eq!(found(find, &files).len(), 1);
     }
 
     #[test]
     fn fences_commands_and_placeholders_are_passed_over() {
-        check(
-            "```\n`crates/gone.rs` Lease\n```\n`crates/*` `cargo xtask up` `Cargo.toml`",
-            &[],
-        );
-        check(
-            "a span may `wrap over\na line` and `item.rs` is still read",
-            &[],
-        );
+        check("```\n`crates/gone.rs` Lease\n```\n`crates/*` `cargo xtask up` `Cargo.toml`", &[]);
+        check("a span may `wrap over\na line` and `item.rs` is still read", &[]);
     }
 
     #[test]
     fn a_broken_link_is_found() {
-        check(
-            "[a](docs/decisions/README.md) [b](https://x.y/z) [c](#d) [e](docs/#f)",
-            &[],
-        );
-        check(
-            "[a](docs/gone.md)",
-            &["ARCHITECTURE.md:1: the link to docs/gone.md leads nowhere"],
-        );
+        check("[a](docs/decisions/README.md) [b](https://x.y/z) [c](#d) [e](docs/#f)", &[]);
+        check("[a](docs/gone.md)", &["ARCHITECTURE.md:1: the link to docs/gone.md leads nowhere"]);
         let page = ("docs/a.md", "[up](../README.md) [gone](../gone.md)");
         let found = found(find, &[page, (README, ""), (ARCHITECTURE, "")]);
         assert_eq!(found, ["docs/a.md:1: the link to ../gone.md leads nowhere"]);
@@ -317,14 +267,8 @@ mod tests {
     #[test]
     fn a_decision_that_is_not_in_the_index_is_found() {
         let index = (DECISIONS_INDEX, "[1](0001-a.md)");
-        let (first, second) = (
-            ("docs/decisions/0001-a.md", ""),
-            ("docs/decisions/0002-b.md", ""),
-        );
-        let found = found(
-            find,
-            &[index, first, second, (README, ""), (ARCHITECTURE, "")],
-        );
+        let (first, second) = (("docs/decisions/0001-a.md", ""), ("docs/decisions/0002-b.md", ""));
+        let found = found(find, &[index, first, second, (README, ""), (ARCHITECTURE, "")]);
         let expected = "docs/decisions/0002-b.md: is not in the index, docs/decisions/README.md";
         assert_eq!(found, [expected]);
     }

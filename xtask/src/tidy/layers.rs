@@ -101,12 +101,7 @@ pub(super) fn find(tree: &Tree) -> Vec<Finding> {
 
 impl Law {
     fn refuses(&self, dependency: &Dependency) -> Option<String> {
-        let Dependency {
-            name,
-            renamed,
-            for_tests,
-            ..
-        } = *dependency;
+        let Dependency { name, renamed, for_tests, .. } = *dependency;
         if renamed {
             return Some(format!("`{name}` is renamed, which hides what it is"));
         }
@@ -133,9 +128,7 @@ impl Outside {
 }
 
 fn crate_name(path: &str) -> Option<&str> {
-    path.strip_prefix("crates/")?
-        .strip_suffix("/Cargo.toml")
-        .filter(|name| !name.contains('/'))
+    path.strip_prefix("crates/")?.strip_suffix("/Cargo.toml").filter(|name| !name.contains('/'))
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -153,18 +146,10 @@ fn dependencies(manifest: &str) -> Vec<Dependency<'_>> {
     for (index, line) in manifest.lines().enumerate() {
         let line = line.trim();
         let line_number = index + 1;
-        if let Some(header) = line
-            .strip_prefix('[')
-            .and_then(|rest| rest.strip_suffix(']'))
-        {
+        if let Some(header) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
             section = section_of(header);
             if let Section::One { name, for_tests } = section {
-                found.push(Dependency {
-                    name,
-                    line: line_number,
-                    renamed: false,
-                    for_tests,
-                });
+                found.push(Dependency { name, line: line_number, renamed: false, for_tests });
             }
             continue;
         }
@@ -174,12 +159,7 @@ fn dependencies(manifest: &str) -> Vec<Dependency<'_>> {
         match section {
             Section::Many { for_tests } if is_key => {
                 let renamed = line.contains("package =") || line.contains("package=");
-                found.push(Dependency {
-                    name: key,
-                    line: line_number,
-                    renamed,
-                    for_tests,
-                });
+                found.push(Dependency { name: key, line: line_number, renamed, for_tests });
             }
             Section::One { .. } if key == "package" => {
                 found.last_mut().expect("the header was pushed").renamed = true;
@@ -205,11 +185,9 @@ enum Section<'a> {
 }
 
 fn section_of(header: &str) -> Section<'_> {
-    for (table, for_tests) in [
-        ("dev-dependencies", true),
-        ("build-dependencies", false),
-        ("dependencies", false),
-    ] {
+    for (table, for_tests) in
+        [("dev-dependencies", true), ("build-dependencies", false), ("dependencies", false)]
+    {
         let Some(at) = header.find(table) else {
             continue;
         };
@@ -242,94 +220,41 @@ mod tests {
                         b = { version = \"1\", features = [\n  \"c\",\n] }\nd=\"1\"\n\
                         [dev-dependencies]\ne = \"1\"\n[build-dependencies.f]\nversion = \"1\"\n\
                         [target.'cfg(unix)'.dependencies]\ng = \"1\"\n[features]\nh = []\n";
-        let names: Vec<_> = dependencies(manifest)
-            .iter()
-            .map(|d| (d.name, d.for_tests))
-            .collect();
-        let expected = [
-            ("a", false),
-            ("b", false),
-            ("d", false),
-            ("e", true),
-            ("f", false),
-            ("g", false),
-        ];
+        let names: Vec<_> = dependencies(manifest).iter().map(|d| (d.name, d.for_tests)).collect();
+        let expected =
+            [("a", false), ("b", false), ("d", false), ("e", true), ("f", false), ("g", false)];
         assert_eq!(names, expected);
     }
 
     #[test]
     fn the_core_depends_on_nothing_of_ours_and_nothing_with_io() {
         check("core", "[dependencies]\nthiserror = \"2\"\n", &[]);
-        check(
-            "core",
-            "[dependencies]\nwindrow-store.workspace = true\n",
-            &["2: core must not"],
-        );
-        check(
-            "core",
-            "[dependencies]\ntokio = \"1\"\n",
-            &["2: core must not depend on `tokio`"],
-        );
-        check(
-            "core",
-            "[dev-dependencies]\nwindrow-engine.workspace = true\n",
-            &["2: core must"],
-        );
-        check(
-            "core",
-            "[dependencies.tokio]\nversion = \"1\"\n",
-            &["1: core must not"],
-        );
+        check("core", "[dependencies]\nwindrow-store.workspace = true\n", &["2: core must not"]);
+        check("core", "[dependencies]\ntokio = \"1\"\n", &["2: core must not depend on `tokio`"]);
+        check("core", "[dev-dependencies]\nwindrow-engine.workspace = true\n", &["2: core must"]);
+        check("core", "[dependencies.tokio]\nversion = \"1\"\n", &["1: core must not"]);
     }
 
     #[test]
     fn the_store_knows_only_the_core() {
-        check(
-            "store",
-            "[dependencies]\nwindrow-core.workspace = true\n",
-            &[],
-        );
-        check(
-            "store",
-            "[dependencies]\nwindrow-engine.workspace = true\n",
-            &["2: store must not"],
-        );
+        check("store", "[dependencies]\nwindrow-core.workspace = true\n", &[]);
+        check("store", "[dependencies]\nwindrow-engine.workspace = true\n", &["2: store must not"]);
     }
 
     #[test]
     fn the_engine_knows_a_store_only_in_tests_and_never_http_or_sql() {
-        check(
-            "engine",
-            "[dev-dependencies]\nwindrow-store.workspace = true\n",
-            &[],
-        );
-        check(
-            "engine",
-            "[dependencies]\nwindrow-store.workspace = true\n",
-            &["2: engine must"],
-        );
+        check("engine", "[dev-dependencies]\nwindrow-store.workspace = true\n", &[]);
+        check("engine", "[dependencies]\nwindrow-store.workspace = true\n", &["2: engine must"]);
         for name in ["axum", "axum-extra", "rusqlite", "sqlx", "tokio-postgres"] {
-            check(
-                "engine",
-                &format!("[dependencies]\n{name} = \"1\"\n"),
-                &["2: engine must"],
-            );
+            check("engine", &format!("[dependencies]\n{name} = \"1\"\n"), &["2: engine must"]);
         }
         check("engine", "[dependencies]\ntokio = \"1\"\n", &[]);
     }
 
     #[test]
     fn what_is_for_tests_does_not_ship() {
-        check(
-            "server",
-            "[dependencies]\nwindrow-testkit.workspace = true\n",
-            &["2: server must"],
-        );
-        check(
-            "server",
-            "[dev-dependencies]\nwindrow-testkit.workspace = true\n",
-            &[],
-        );
+        check("server", "[dependencies]\nwindrow-testkit.workspace = true\n", &["2: server must"]);
+        check("server", "[dev-dependencies]\nwindrow-testkit.workspace = true\n", &[]);
     }
 
     #[test]

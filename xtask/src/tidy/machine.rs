@@ -7,12 +7,8 @@ use super::Finding;
 use super::rust::line_at;
 use super::tree::{File, Tree};
 
-const PATHS: [&str; 4] = [
-    concat!("/ho", "me/"),
-    concat!("/ro", "ot/"),
-    concat!("/Us", "ers/"),
-    concat!("/wo", "rk/"),
-];
+const PATHS: [&str; 4] =
+    [concat!("/ho", "me/"), concat!("/ro", "ot/"), concat!("/Us", "ers/"), concat!("/wo", "rk/")];
 
 const HOSTS: [&str; 6] = [
     concat!("index.cra", "tes.io"),
@@ -44,11 +40,7 @@ pub(super) fn find(tree: &Tree) -> Vec<Finding> {
     }
     for licence in LICENCES {
         if tree.get(licence).is_none_or(|file| file.text.is_empty()) {
-            findings.push(Finding::new(
-                licence,
-                0,
-                "is missing; Windrow is MIT OR Apache-2.0",
-            ));
+            findings.push(Finding::new(licence, 0, "is missing; Windrow is MIT OR Apache-2.0"));
         }
     }
     findings
@@ -87,10 +79,7 @@ mod tests {
 
     #[track_caller]
     fn check(path: &str, text: &str, expected: &[&str]) {
-        let found = found(
-            find,
-            &[(path, text), (LICENCES[0], "MIT"), (LICENCES[1], "Apache")],
-        );
+        let found = found(find, &[(path, text), (LICENCES[0], "MIT"), (LICENCES[1], "Apache")]);
         assert_eq!(found, expected);
     }
 
@@ -105,11 +94,7 @@ mod tests {
     #[test]
     fn a_path_that_only_ends_so_is_fine() {
         for path in PATHS {
-            check(
-                "a.md",
-                &format!("docs{path}x ../crates{path} https://x.y{path}z"),
-                &[],
-            );
+            check("a.md", &format!("docs{path}x ../crates{path} https://x.y{path}z"), &[]);
         }
     }
 
@@ -125,11 +110,7 @@ mod tests {
     fn a_detour_of_cargo_is_found() {
         let text = "[alias]\n[source.crates-io]\n";
         let expected = "`[source.` belongs into the configuration of a machine";
-        check(
-            ".cargo/config.toml",
-            text,
-            &[&format!(".cargo/config.toml:2: {expected}")],
-        );
+        check(".cargo/config.toml", text, &[&format!(".cargo/config.toml:2: {expected}")]);
     }
 
     #[test]

@@ -5,9 +5,8 @@ use super::Finding;
 use super::rust::{line_at, words};
 use super::tree::Tree;
 
-const EMPTY_NOUNS: [&str; 8] = [
-    "util", "utils", "helper", "helpers", "common", "manager", "managers", "misc",
-];
+const EMPTY_NOUNS: [&str; 8] =
+    ["util", "utils", "helper", "helpers", "common", "manager", "managers", "misc"];
 
 pub(super) fn find(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -21,10 +20,7 @@ pub(super) fn find(tree: &Tree) -> Vec<Finding> {
     }
     for (file, rust) in tree.rust() {
         for at in words(&rust.code, "mod") {
-            let name = rust.code[at + "mod".len()..]
-                .split_whitespace()
-                .next()
-                .unwrap_or("");
+            let name = rust.code[at + "mod".len()..].split_whitespace().next().unwrap_or("");
             if let Some(noun) = empty_noun(name.trim_end_matches([';', '{'])) {
                 let line = line_at(&rust.code, at);
                 findings.push(Finding::new(&file.path, line, says_nothing(noun)));
@@ -50,22 +46,14 @@ mod tests {
 
     #[test]
     fn a_file_or_directory_called_after_nothing_is_found() {
-        for path in [
-            "src/utils.rs",
-            "tests/common/mod.rs",
-            "src/test_helpers.rs",
-            "misc/x.py",
-        ] {
+        for path in ["src/utils.rs", "tests/common/mod.rs", "src/test_helpers.rs", "misc/x.py"] {
             assert_eq!(found(find, &[(path, "")]).len(), 1, "{path}");
         }
     }
 
     #[test]
     fn a_module_called_after_nothing_is_found() {
-        let found = found(
-            find,
-            &[("a.rs", "mod item;\npub(crate) mod lease_manager {\n}")],
-        );
+        let found = found(find, &[("a.rs", "mod item;\npub(crate) mod lease_manager {\n}")]);
         assert_eq!(found.len(), 1);
         assert!(found[0].starts_with("a.rs:2: `manager`"), "{}", found[0]);
     }

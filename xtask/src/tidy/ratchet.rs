@@ -30,9 +30,7 @@ impl Ratchet {
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            let parsed = line
-                .rsplit_once(' ')
-                .map(|(name, figure)| (name, figure.parse()));
+            let parsed = line.rsplit_once(' ').map(|(name, figure)| (name, figure.parse()));
             match parsed {
                 Some((name, Ok(allowed))) => {
                     entries.insert(name.to_owned(), Entry { allowed, met: None });
@@ -56,15 +54,11 @@ impl Ratchet {
 
     /// What the file still allows though nothing needs it any more. Ask after all limits.
     pub(super) fn stale(&self) -> impl Iterator<Item = String> {
-        self.entries
-            .iter()
-            .filter_map(|(subject, entry)| match entry.met {
-                None => Some(format!("{subject} is no longer too large, delete its line")),
-                Some(met) if met < entry.allowed => {
-                    Some(format!("{subject} is down to {met}, say so"))
-                }
-                Some(_) => None,
-            })
+        self.entries.iter().filter_map(|(subject, entry)| match entry.met {
+            None => Some(format!("{subject} is no longer too large, delete its line")),
+            Some(met) if met < entry.allowed => Some(format!("{subject} is down to {met}, say so")),
+            Some(_) => None,
+        })
     }
 }
 

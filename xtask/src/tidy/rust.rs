@@ -44,10 +44,7 @@ impl Rust {
             at = end;
         }
         let text_of = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-        Rust {
-            code: text_of(code),
-            comments: text_of(comments),
-        }
+        Rust { code: text_of(code), comments: text_of(comments) }
     }
 
     /// Every function with a body: free, in `impl`, `trait` and `mod` blocks, nested, in tests.
@@ -71,9 +68,7 @@ impl Rust {
     pub(super) fn test_parts(&self) -> Vec<Range<usize>> {
         let mut parts = Vec::new();
         for (at, _) in self.code.match_indices("#[") {
-            let end = self.code[at..]
-                .find(']')
-                .map_or(self.code.len(), |len| at + len);
+            let end = self.code[at..].find(']').map_or(self.code.len(), |len| at + len);
             let attribute = &self.code[at..end];
             let marks_test = words(attribute, "test").next().is_some();
             if marks_test && !attribute.contains("not(test") {
@@ -104,22 +99,16 @@ impl Rust {
 
 /// Offsets at which `word` stands by itself, not as part of a longer name.
 pub(super) fn words<'a>(text: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
-    text.match_indices(word)
-        .map(|(at, _)| at)
-        .filter(move |&at| {
-            let before = text[..at].chars().next_back();
-            let after = text[at + word.len()..].chars().next();
-            !before.is_some_and(is_name) && !after.is_some_and(is_name)
-        })
+    text.match_indices(word).map(|(at, _)| at).filter(move |&at| {
+        let before = text[..at].chars().next_back();
+        let after = text[at + word.len()..].chars().next();
+        !before.is_some_and(is_name) && !after.is_some_and(is_name)
+    })
 }
 
 /// The line of an offset, counted from one.
 pub(super) fn line_at(text: &str, at: usize) -> usize {
-    text.as_bytes()[..at]
-        .iter()
-        .filter(|byte| **byte == b'\n')
-        .count()
-        + 1
+    text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count() + 1
 }
 
 pub(super) fn is_name(c: char) -> bool {
@@ -174,9 +163,7 @@ fn quoted_end(bytes: &[u8], start: usize, quote: u8) -> usize {
 /// `r"…"` and `r#"…"#`, also after `b` or `c`; not the `r` at the end of a name, not `r#name`.
 fn raw_string_end(bytes: &[u8], at: usize) -> Option<usize> {
     let prefixed = at > 0 && matches!(bytes[at - 1], b'b' | b'c');
-    let before = at
-        .checked_sub(if prefixed { 2 } else { 1 })
-        .map(|before| bytes[before]);
+    let before = at.checked_sub(if prefixed { 2 } else { 1 }).map(|before| bytes[before]);
     if before.is_some_and(|byte| is_name(char::from(byte))) {
         return None;
     }
@@ -188,9 +175,7 @@ fn raw_string_end(bytes: &[u8], at: usize) -> Option<usize> {
     let mut close = vec![b'"'];
     close.resize(1 + hashes, b'#');
     let inside = &bytes[open + 1..];
-    let len = inside
-        .windows(close.len())
-        .position(|window| window == close);
+    let len = inside.windows(close.len()).position(|window| window == close);
     Some(len.map_or(bytes.len(), |len| open + 1 + len + close.len()))
 }
 
@@ -225,17 +210,11 @@ fn closing(bytes: &[u8], open: usize) -> Option<usize> {
 }
 
 fn until(bytes: &[u8], stop: impl Fn(u8) -> bool) -> usize {
-    bytes
-        .iter()
-        .position(|byte| stop(*byte))
-        .unwrap_or(bytes.len())
+    bytes.iter().position(|byte| stop(*byte)).unwrap_or(bytes.len())
 }
 
 fn blank(bytes: &[u8]) -> Vec<u8> {
-    bytes
-        .iter()
-        .map(|byte| if *byte == b'\n' { b'\n' } else { b' ' })
-        .collect()
+    bytes.iter().map(|byte| if *byte == b'\n' { b'\n' } else { b' ' }).collect()
 }
 
 #[cfg(test)]
@@ -245,10 +224,7 @@ mod tests {
     #[track_caller]
     fn check_code(text: &str, expected: &str) {
         let rust = Rust::read(text);
-        assert_eq!(
-            rust.code.split_whitespace().collect::<Vec<_>>().join(" "),
-            expected
-        );
+        assert_eq!(rust.code.split_whitespace().collect::<Vec<_>>().join(" "), expected);
         assert_eq!(rust.code.len(), text.len(), "offsets stay the same");
         assert_eq!(rust.comments.len(), text.len(), "offsets stay the same");
     }
@@ -256,10 +232,7 @@ mod tests {
     #[track_caller]
     fn check_functions(text: &str, expected: &[(&str, usize, usize)]) {
         let functions = Rust::read(text).functions();
-        let found: Vec<_> = functions
-            .iter()
-            .map(|f| (f.name.as_str(), f.line, f.lines))
-            .collect();
+        let found: Vec<_> = functions.iter().map(|f| (f.name.as_str(), f.line, f.lines)).collect();
         assert_eq!(found, expected);
     }
 
@@ -279,14 +252,8 @@ mod tests {
 
     #[test]
     fn lifetimes_and_raw_names_are_code() {
-        check_code(
-            "fn f<'a>(x: &'a str, r#fn: u8)",
-            "fn f<'a>(x: &'a str, r#fn: u8)",
-        );
-        check_code(
-            "for r in bar { 'o: loop {} }",
-            "for r in bar { 'o: loop {} }",
-        );
+        check_code("fn f<'a>(x: &'a str, r#fn: u8)", "fn f<'a>(x: &'a str, r#fn: u8)");
+        check_code("for r in bar { 'o: loop {} }", "for r in bar { 'o: loop {} }");
     }
 
     #[test]
@@ -309,32 +276,20 @@ mod tests {
             &[("a", 2, 3)],
         );
         check_functions("mod m { trait T { fn a(); fn b() {} } }", &[("b", 1, 1)]);
-        check_functions(
-            "fn a() {\n    fn b() {\n    }\n}\n",
-            &[("a", 1, 4), ("b", 2, 2)],
-        );
-        check_functions(
-            "#[cfg(test)]\nmod t {\n#[test]\nfn a() {\n}\n}",
-            &[("a", 4, 2)],
-        );
+        check_functions("fn a() {\n    fn b() {\n    }\n}\n", &[("a", 1, 4), ("b", 2, 2)]);
+        check_functions("#[cfg(test)]\nmod t {\n#[test]\nfn a() {\n}\n}", &[("a", 4, 2)]);
     }
 
     #[test]
     fn a_function_ends_at_its_own_brace() {
-        check_functions(
-            "fn a() {\n    \"}\";\n    '}';\n    // }\n}\nx",
-            &[("a", 1, 5)],
-        );
+        check_functions("fn a() {\n    \"}\";\n    '}';\n    // }\n}\nx", &[("a", 1, 5)]);
         check_functions("fn a<T>(x: T)\nwhere\n    T: Y,\n{\n}", &[("a", 1, 5)]);
         check_functions("fn a(x: [u8; { 1 }]) -> X<{ 2 }> {\n}", &[("a", 1, 2)]);
     }
 
     #[test]
     fn types_and_macros_are_not_functions() {
-        check_functions(
-            "type F = fn(u8) -> u8;\nmacro_rules! m { () => { fn $n() {} } }",
-            &[],
-        );
+        check_functions("type F = fn(u8) -> u8;\nmacro_rules! m { () => { fn $n() {} } }", &[]);
     }
 
     #[test]
@@ -342,11 +297,7 @@ mod tests {
         let text = "fn a() {}\n#[cfg(test)]\nmod t { b }\n#[tokio::test(x)]\nfn c() { d }\n\
                     #[cfg(not(test))]\nfn e() { f }";
         let rust = Rust::read(text);
-        let parts: Vec<_> = rust
-            .test_parts()
-            .into_iter()
-            .map(|part| &text[part])
-            .collect();
+        let parts: Vec<_> = rust.test_parts().into_iter().map(|part| &text[part]).collect();
         assert_eq!(parts, ["{ b }", "{ d }"]);
     }
 }

@@ -68,10 +68,7 @@ mod tests {
     #[test]
     fn a_function_may_have_80_lines_and_not_81() {
         check(&[("a.rs", &function_of(80))], &[]);
-        check(
-            &[("a.rs", &function_of(81))],
-            &["a.rs:1: fn long has 81 lines"],
-        );
+        check(&[("a.rs", &function_of(81))], &["a.rs:1: fn long has 81 lines"]);
     }
 
     #[test]
@@ -83,10 +80,7 @@ mod tests {
     #[test]
     fn a_line_may_have_100_columns_and_not_101() {
         check(&[("a.rs", &format!("// {}\n", "ü".repeat(97)))], &[]);
-        check(
-            &[("a.rs", &format!("// {}\n", "ü".repeat(98)))],
-            &["a.rs:1: 101 columns"],
-        );
+        check(&[("a.rs", &format!("// {}\n", "ü".repeat(98)))], &["a.rs:1: 101 columns"]);
     }
 
     #[test]
@@ -95,10 +89,7 @@ mod tests {
         let text = function_of(81) + &"//\n".repeat(520);
         check(&[("a.rs", &text), ratchet], &[]);
         let grown = function_of(82) + &"//\n".repeat(520);
-        check(
-            &[("a.rs", &grown), ratchet],
-            &["a.rs: 602 lines", "a.rs:1: fn long has 82"],
-        );
+        check(&[("a.rs", &grown), ratchet], &["a.rs: 602 lines", "a.rs:1: fn long has 82"]);
     }
 
     #[test]

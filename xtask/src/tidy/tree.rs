@@ -25,21 +25,12 @@ impl Tree {
     /// Asks git, so that ignored and generated files stay out and new ones count before they are
     /// committed.
     pub(super) fn read(root: &Path) -> anyhow::Result<Tree> {
-        let list = [
-            "ls-files",
-            "-z",
-            "--cached",
-            "--others",
-            "--exclude-standard",
-            "--deduplicate",
-        ];
+        let list =
+            ["ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate"];
         let output = Command::new("git").args(list).current_dir(root).output();
         let output = output.context("cannot start git, which knows the files of the repository")?;
         if !output.status.success() {
-            bail!(
-                "git ls-files: {}",
-                String::from_utf8_lossy(&output.stderr).trim()
-            );
+            bail!("git ls-files: {}", String::from_utf8_lossy(&output.stderr).trim());
         }
         let paths = String::from_utf8(output.stdout).context("a file name is not UTF-8")?;
         let mut files = Vec::new();
@@ -50,22 +41,15 @@ impl Tree {
                 continue;
             }
             let bytes = std::fs::read(&full).with_context(|| format!("cannot read {path}"))?;
-            files.push(File::new(
-                path,
-                String::from_utf8(bytes).unwrap_or_default(),
-            ));
+            files.push(File::new(path, String::from_utf8(bytes).unwrap_or_default()));
         }
         Ok(Tree { files })
     }
 
     #[cfg(test)]
     pub(super) fn of(files: &[(&str, &str)]) -> Tree {
-        let files = files
-            .iter()
-            .map(|(path, text)| File::new(path, (*text).to_owned()));
-        Tree {
-            files: files.collect(),
-        }
+        let files = files.iter().map(|(path, text)| File::new(path, (*text).to_owned()));
+        Tree { files: files.collect() }
     }
 
     pub(super) fn get(&self, path: &str) -> Option<&File> {
@@ -83,20 +67,14 @@ impl Tree {
 
     /// All Rust files, with what was read from them.
     pub(super) fn rust(&self) -> impl Iterator<Item = (&File, &Rust)> {
-        self.files
-            .iter()
-            .filter_map(|file| Some((file, file.rust.as_ref()?)))
+        self.files.iter().filter_map(|file| Some((file, file.rust.as_ref()?)))
     }
 }
 
 impl File {
     fn new(path: &str, text: String) -> File {
         let rust = path.ends_with(".rs").then(|| Rust::read(&text));
-        File {
-            path: path.to_owned(),
-            text,
-            rust,
-        }
+        File { path: path.to_owned(), text, rust }
     }
 }
 

@@ -4,10 +4,10 @@
 //! answer, refusals included, waits for the group that it was decided in; only an empty claim does
 //! not.
 
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use hashbrown::HashMap;
 use windrow_core::command::{Answer, Command, Grant, Outcome, Request};
 use windrow_core::decide;
 use windrow_core::item::{Item, Marks};
@@ -237,7 +237,7 @@ impl Shared {
     fn quarantine(&self, item: &Item, what: &str) {
         let mut tables = self.tables.lock();
         let (id, now) = (item.id, tables.now);
-        tables.unhealthy = Some(format!("item {id} is unreadable: {what}"));
+        tables.unhealthy.replace(Some(format!("item {id} is unreadable: {what}")));
         let held = tables.find_live(id).map(|no| tables.item_in(no));
         if let Some(held) = held.filter(|held| held.lease() == item.lease())
             && let Some(lease) = held.lease()
@@ -391,7 +391,8 @@ impl Tables {
         if !self.notices.wanted {
             return;
         }
-        let mut counts: HashMap<(u32, u32), usize> = HashMap::new();
+        // In a fixed order: who is woken first must not hang on a hash.
+        let mut counts: BTreeMap<(u32, u32), usize> = BTreeMap::new();
         for ready in self.lanes.ready.drain(..) {
             *counts.entry(ready).or_default() += 1;
         }

@@ -6,8 +6,8 @@ use windrow_core::command::Scope;
 use windrow_core::item::BlobRef;
 use windrow_core::settings::{Settings, Unique};
 
-use super::schedule::lanes::Lane;
 use super::schedule::history::Entry;
+use super::schedule::lanes::Lane;
 use super::schedule::slab::{Slot, SlotNo, Spot};
 use super::tables::Tables;
 

@@ -41,7 +41,10 @@ impl Tables {
         target: Target,
         read: impl FnOnce(&[u8]) -> Result<T, Malformed>,
     ) -> Result<T, Refusal> {
-        let unreadable = |what: String| Refusal::Unreadable { item, what };
+        let unreadable = |what: String| {
+            self.unhealthy.replace(Some(format!("item {item} is unreadable: {what}")));
+            Refusal::Unreadable { item, what }
+        };
         let malformed = |_| unreadable(Malformed.to_string());
         if target != Target::Nobody
             && let Some(bytes) = self.out.find(target)
@@ -160,10 +163,12 @@ impl Tables {
                 (*no, owner.kept.saturating_sub(max))
             })
             .collect();
+        // Nothing that ended after this is too old, anywhere.
+        let young_s = (now.0 / 1_000).saturating_sub(shortest_s);
+        let until_s = if excess.is_empty() { young_s } else { u64::MAX };
         let mut due = Vec::new();
-        for entry in self.history.iter() {
-            let young = (entry.ended_s + shortest_s).saturating_mul(1_000) >= now.0;
-            if due.len() >= limit || (young && excess.is_empty()) {
+        for entry in self.history.ended_by(until_s) {
+            if due.len() >= limit || (entry.ended_s > young_s && excess.is_empty()) {
                 break;
             }
             if !entry.root {

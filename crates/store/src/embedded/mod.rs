@@ -125,7 +125,7 @@ impl Embedded {
 
     /// What went wrong since it was opened without stopping the store, if anything did.
     pub fn unhealthy(&self) -> Option<String> {
-        self.shared.tables.lock().unhealthy.clone()
+        self.shared.tables.lock().unhealthy.borrow().clone()
     }
 }
 

@@ -132,7 +132,7 @@ impl Tables {
             memory_max: options.memory_max,
             command_bytes_max,
             bodies: (0, 0),
-            unhealthy: None,
+            unhealthy: Default::default(),
         }
     }
 

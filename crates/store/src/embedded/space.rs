@@ -8,6 +8,7 @@
 
 use windrow_core::RequestId;
 use windrow_core::planted::{Bug, is_planted};
+use windrow_core::refusal::Refusal;
 
 use super::codec::record::{Image, tag};
 use super::codec::{Pack, Reader};
@@ -19,6 +20,9 @@ use super::{Embedded, Shared};
 /// Records that are looked at under one lock.
 const SLICE: usize = 512;
 
+/// Steps between two tries to reclaim a segment of which something cannot be read.
+const REST: u32 = 200;
+
 /// What the keeper is doing, and what it knows of the disk.
 #[derive(Debug)]
 pub(crate) struct Keeper {
@@ -27,6 +31,8 @@ pub(crate) struct Keeper {
     task: Task,
     /// The last thing that could not be done; it is tried again.
     pub(crate) trouble: Option<String>,
+    /// Steps to go before reclaim is tried again.
+    rest: u32,
 }
 
 #[derive(Debug)]
@@ -67,7 +73,7 @@ enum Moved {
 
 impl Keeper {
     pub(crate) fn new(spares: Spares, snapshot: Option<Start>) -> Keeper {
-        Keeper { spares, snapshot, task: Task::Idle, trouble: None }
+        Keeper { spares, snapshot, task: Task::Idle, trouble: None, rest: 0 }
     }
 
     /// The first segment that a recovery needs.
@@ -154,6 +160,10 @@ impl Shared {
         if total <= 2 * live + self.options.slack_bytes || oldest >= position.segment {
             return false;
         }
+        if keeper.rest > 0 {
+            keeper.rest -= 1;
+            return false;
+        }
         if oldest < keeper.needed_from() || is_planted(Bug::DropBeforeSnapshot) {
             return self.begin_move(keeper, oldest);
         }
@@ -217,9 +227,7 @@ impl Shared {
             Ok::<(), LogError>(())
         });
         if let Err(error) = walked {
-            self.tables.lock().unhealthy = Some(error.to_string());
-            keeper.trouble = Some(error.to_string());
-            return false;
+            return self.move_failed(keeper, &Stuck::from(error));
         }
         keeper.task = Task::Move(Moving {
             segment,
@@ -256,7 +264,7 @@ impl Shared {
                     keeper.task = Task::Move(moving);
                     self.filled.notify_one();
                 }
-                Err(error) => keeper.trouble = Some(format!("no space reclaimed: {error}")),
+                Err(stuck) => return self.move_failed(keeper, &stuck),
             }
             return true;
         }
@@ -276,23 +284,53 @@ impl Shared {
         }
     }
 
+    /// Gives a move up for now. What cannot be read may be needed, so its segment stays.
+    fn move_failed(&self, keeper: &mut Keeper, stuck: &Stuck) -> bool {
+        keeper.trouble = Some(format!("no space reclaimed: {stuck}"));
+        keeper.rest = REST;
+        if !stuck.is_full() {
+            self.tables.lock().unhealthy.replace(Some(stuck.to_string()));
+        }
+        false
+    }
+
     /// Appends what still lives of a slice of the segment; says which group it went to.
-    fn move_slice(&self, slice: &[Candidate], moved: &mut Vec<Moved>) -> Result<u64, LogError> {
-        let living: Vec<Candidate> = {
+    fn move_slice(&self, slice: &[Candidate], moved: &mut Vec<Moved>) -> Result<u64, Stuck> {
+        let mut living = Vec::new();
+        {
             let tables = self.tables.lock();
-            slice.iter().filter(|record| tables.lives(record)).copied().collect()
-        };
+            for record in slice {
+                if tables.lives(record)? {
+                    living.push(*record);
+                }
+            }
+        }
         let mut scratch = Vec::new();
         let mut group = 0;
         for record in living {
             let bytes = self.segments.read(record.at, &mut scratch)?.bytes.to_vec();
             let mut tables = self.tables.lock();
-            if tables.lives(&record) {
+            if tables.lives(&record)? {
                 tables.append_again(&record, &bytes, moved)?;
                 group = tables.observed();
             }
         }
         Ok(group)
+    }
+}
+
+/// Why a move cannot go on.
+#[derive(Debug, thiserror::Error)]
+enum Stuck {
+    #[error(transparent)]
+    Log(#[from] LogError),
+    #[error(transparent)]
+    Unreadable(#[from] Refusal),
+}
+
+impl Stuck {
+    fn is_full(&self) -> bool {
+        matches!(self, Stuck::Log(error) if error.is_full())
     }
 }
 
@@ -307,13 +345,17 @@ fn owner_of(tag: u8, bytes: &[u8]) -> Option<u128> {
 }
 
 impl Tables {
-    /// Whether something still refers to a record.
-    fn lives(&self, record: &Candidate) -> bool {
+    /// Whether something still refers to a record. Where that cannot be read it is not known, which
+    /// is an error and never a no.
+    fn lives(&self, record: &Candidate) -> Result<bool, Refusal> {
         let serial = record.of as u64;
-        match record.tag {
+        Ok(match record.tag {
             tag::CREATE | tag::BODY => match self.slab.find(serial) {
                 Some(no) => self.slab.get(no).body == Some(record.at),
-                None => self.ended_body(serial) == Some(record.at),
+                None => match self.history.find(serial) {
+                    Some(entry) => self.image_of(&entry)?.body == Some(record.at),
+                    None => false,
+                },
             },
             tag::TRAIL => {
                 let slot = self.slab.find(serial).map(|no| self.slab.get(no));
@@ -321,11 +363,7 @@ impl Tables {
             }
             tag::FINISH => self.history.find(serial).is_some_and(|entry| entry.at == record.at),
             _ => self.requests.find(RequestId(record.of)) == Some(record.at),
-        }
-    }
-
-    fn ended_body(&self, serial: u64) -> Option<Loc> {
-        self.image_of(&self.history.find(serial)?).ok()?.body
+        })
     }
 
     fn append(&mut self, tag: u8, bytes: &[u8]) -> Result<Loc, LogError> {
@@ -338,24 +376,25 @@ impl Tables {
         record: &Candidate,
         bytes: &[u8],
         moved: &mut Vec<Moved>,
-    ) -> Result<(), LogError> {
+    ) -> Result<(), Stuck> {
         let (serial, from) = (record.of as u64, record.at);
         match record.tag {
-            tag::CREATE | tag::BODY => {
-                let to = self.append(tag::BODY, bytes)?;
-                if self.slab.find(serial).is_some() {
+            tag::CREATE | tag::BODY => match self.history.find(serial) {
+                None => {
+                    let to = self.append(tag::BODY, bytes)?;
                     moved.push(Moved::Body { serial, from, to });
-                } else if let Some(entry) = self.history.find(serial)
-                    && let Ok((image, trail)) = self.finished(&entry)
-                {
-                    // Its last record says where the body is, so it is written again with it.
+                }
+                // Its last record says where the body is, so it is written again with it.
+                Some(entry) => {
+                    let (image, trail) = self.finished(&entry)?;
+                    let body = Some(self.append(tag::BODY, bytes)?);
                     let mut bytes = Vec::new();
-                    Image { body: Some(to), ..image }.put(&mut bytes);
+                    Image { body, ..image }.put(&mut bytes);
                     trail.put(&mut bytes);
                     let to = self.append(tag::FINISH, &bytes)?;
                     moved.push(Moved::Finish { serial, from: entry.at, to });
                 }
-            }
+            },
             tag::TRAIL => {
                 let to = self.append(tag::TRAIL, bytes)?;
                 moved.push(Moved::Trail { serial, from, to });

@@ -3,6 +3,7 @@
 //! What is here is either written to the log by the change that caused it, or derived from that
 //! and rebuilt at open. `ledger.rs` shows it to the rules, `apply.rs` takes their changes.
 
+use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 use std::sync::Arc;
@@ -86,7 +87,7 @@ pub(crate) struct Tables {
     /// Bodies written since it was opened, and their bytes, to reckon what lives.
     pub(crate) bodies: (u64, u64),
     /// Deciding panicked or a record was unreadable since the store was opened.
-    pub(crate) unhealthy: Option<String>,
+    pub(crate) unhealthy: RefCell<Option<String>>,
 }
 
 /// What is paused, as numbers.

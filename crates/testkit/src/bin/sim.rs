@@ -143,7 +143,12 @@ impl Run {
                 }
             }
             if number % 50 == 49 {
-                eprintln!("{} of {} operations, {} s", done.ops, self.ops, before * every.as_secs());
+                eprintln!(
+                    "{} of {} operations, {} s",
+                    done.ops,
+                    self.ops,
+                    before * every.as_secs()
+                );
             }
         }
     }

@@ -57,7 +57,7 @@ impl State {
         let roots = self.items.values().filter(|item| item.is_root());
         let mut ended: Vec<_> =
             roots.filter_map(|item| Some((self.finished_at(item)?, item))).collect();
-        ended.sort_by_key(|(at, item)| (*at, item.id));
+        ended.sort_by_key(|(at, item)| (at.end_of_second(), item.id));
         ended
     }
 

@@ -52,9 +52,8 @@ impl Simulation {
     fn open(&mut self, disk: SimDisk, wall: Timestamp) -> Lawful {
         self.lives += 1;
         let opened = Embedded::open(Arc::new(disk.clone()), self.options());
-        let store = opened.map_err(|error| {
-            Finding::general(format!("it cannot be opened again: {error}"))
-        })?;
+        let store = opened
+            .map_err(|error| Finding::general(format!("it cannot be opened again: {error}")))?;
         let life = Life::begin(store, disk, wall, &self.plan, &self.ledger, self.lives);
         self.life = Some(life);
         Ok(())

@@ -70,8 +70,7 @@ impl Life {
         let time = SimTime::new(wall.max(store.latest()));
         ledger.lock().opened(time.now());
         let watched = Watched { store: store.clone(), ledger: Arc::clone(ledger) };
-        let engine =
-            Arc::new(Engine::new(watched, time.clone(), Limits::default(), plan.width));
+        let engine = Arc::new(Engine::new(watched, time.clone(), Limits::default(), plan.width));
         let desk = Desk::new(Arc::clone(&engine), Arc::clone(ledger), plan.clone(), number);
         let files = Files::of(&disk);
         let (tasks, desk) = (Tasks::default(), Rc::new(desk));

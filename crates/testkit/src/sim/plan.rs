@@ -17,7 +17,8 @@ use crate::random::Splitmix;
 
 pub(crate) const QUEUES: [&str; 2] = ["q", "r"];
 pub(crate) const TENANTS: [&str; 3] = ["t", "u", "v"];
-pub(crate) const STAGES: [&str; 8] = ["work", "a", "b", "pages", "publish", "ocr", "chunk", "vector"];
+pub(crate) const STAGES: [&str; 8] =
+    ["work", "a", "b", "pages", "publish", "ocr", "chunk", "vector"];
 pub(crate) const RESOURCE: &str = "model";
 const GROUPS: [&str; 2] = ["g", "h"];
 const KEYS: usize = 8;

@@ -25,11 +25,7 @@ pub(crate) struct Watched {
 }
 
 impl Store for Watched {
-    async fn submit(
-        &self,
-        batch: Vec<Request>,
-        now: Now,
-    ) -> Result<Vec<Answer<Work>>, StoreError> {
+    async fn submit(&self, batch: Vec<Request>, now: Now) -> Result<Vec<Answer<Work>>, StoreError> {
         let at = match now {
             Now::Given(at) => at,
             Now::Database => Timestamp::ZERO,
@@ -51,11 +47,7 @@ impl Store for Watched {
         self.store.inspect(id).await
     }
 
-    async fn explain(
-        &self,
-        id: ItemId,
-        now: Timestamp,
-    ) -> Result<Option<Explanation>, StoreError> {
+    async fn explain(&self, id: ItemId, now: Timestamp) -> Result<Option<Explanation>, StoreError> {
         self.store.explain(id, now).await
     }
 

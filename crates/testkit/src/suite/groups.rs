@@ -98,6 +98,24 @@ cases! {
         assert_eq!(bed.claim(10).len(), 1);
     }
 
+    fn an_item_that_runs_again_counts_in_its_group_again(bed) {
+        limited(bed, 1);
+        let ids = add_to(bed, "g", 2);
+        bed.settle(&bed.take(), fail());
+        bed.retry(ids[0]);
+        assert_eq!(bed.take().id, ids[0]);
+        bed.nothing_waits();
+    }
+
+    fn items_of_one_group_with_other_kinds_and_routes_share_its_limit(bed) {
+        limited(bed, 1);
+        bed.add(routed(&["a", "b"]).group("g"));
+        bed.add(routed(&["b"]).group("g").kind("other"));
+        bed.complete(&bed.take_in("a"));
+        assert_eq!(bed.claim_in("b", 5).len(), 1);
+        bed.nothing_waits();
+    }
+
     fn a_limit_that_is_raised_lets_more_in(bed) {
         limited(bed, 1);
         add_to(bed, "g", 3);

@@ -14,7 +14,7 @@ use windrow_testkit::disk::SimDisk;
 use windrow_testkit::dump::dump;
 use windrow_testkit::stepped::Stepped;
 
-use crate::rig::{ask, claim, dumped, enqueue, keep, open, plain};
+use crate::rig::{ask, claim, dumped, enqueue, find, keep, open, plain};
 
 /// Enqueues, claims and completes so many items of a queue that forgets them.
 fn churn(store: &Stepped, count: usize, now: Timestamp) {
@@ -82,4 +82,40 @@ fn a_claim_that_waits_while_its_segment_is_reclaimed_still_gets_the_work() {
     let handed: Vec<ItemId> = grant.items.iter().map(|work| work.item.id).collect();
     assert_eq!(handed, ids);
     assert_eq!(store.store.unhealthy(), None);
+}
+
+#[test]
+fn a_segment_of_which_something_cannot_be_read_is_not_dropped() {
+    // Whether an ended item still needs its body stands in its last record. When that could not be
+    // read the answer was "no", and the segment with the body was dropped.
+    let (disk, clock) = (SimDisk::new(3), SimClock::default());
+    let now = clock.now();
+    let store = open(&disk).unwrap();
+    let settings = Box::new(Settings { forget_completed: true, ..Settings::default() });
+    ask(&store, Command::Configure { queue: "brief".into(), settings }, now).unwrap();
+    let id = enqueue(&store, plain(50), now).unwrap();
+    let grant = claim(&store, 1, now).unwrap();
+    // The last record is to lie in another segment than the body.
+    for _ in 0..20 {
+        enqueue(&store, plain(900), now).unwrap();
+    }
+    let result = Some(b"the one result".to_vec());
+    let complete = Outcome::Complete { result, output: None, spawn: Vec::new() };
+    ask(&store, Command::Settle { lease: grant.lease, items: vec![(id, complete)] }, now).unwrap();
+    let before = dump(&store).unwrap();
+    let (file, at) = find(&disk, b"the one result");
+    assert_ne!(file, "segment-0000000001.log");
+    disk.flip(&file, at, 5);
+    churn(&store, 60, now);
+    let first = "segment-0000000001.log".to_owned();
+    assert!(disk.list().unwrap().contains(&first));
+    let unhealthy = store.store.unhealthy().expect("it says so");
+    assert!(unhealthy.contains(&id.to_string()) && unhealthy.contains(&file), "{unhealthy}");
+    disk.flip(&file, at, 5);
+    for _ in 0..500 {
+        keep(&store);
+    }
+    assert!(!disk.list().unwrap().contains(&first), "it is tried again");
+    assert_eq!(before.difference(&dump(&store).unwrap()), None);
+    assert_eq!(before.difference(&dumped(&disk.crash(), "after a crash")), None);
 }

@@ -8,6 +8,7 @@ use windrow_core::command::{Claim, Command, Grant, NewItem};
 use windrow_core::item::{Body, Payload};
 use windrow_core::ports::{Now, Store as _, StoreError, Work};
 use windrow_core::{Answer, ItemId, Refusal, Timestamp};
+use windrow_store::embedded::disk::Disk as _;
 use windrow_store::embedded::{OpenError, Options};
 use windrow_testkit::clock::SimClock;
 use windrow_testkit::crash::ack::Ack;
@@ -180,4 +181,16 @@ pub(crate) fn keep(store: &Stepped) {
         }
     }
     panic!("housekeeping never ends");
+}
+
+/// The place of some bytes that occur once on the disk.
+pub(crate) fn find(disk: &SimDisk, bytes: &[u8]) -> (String, u64) {
+    let mut found = Vec::new();
+    for file in disk.list().unwrap() {
+        let contents = disk.contents(&file).unwrap();
+        let places = contents.windows(bytes.len()).enumerate().filter(|(_, at)| *at == bytes);
+        found.extend(places.map(|(at, _)| (file.clone(), at as u64)));
+    }
+    assert_eq!(found.len(), 1, "{found:?}");
+    found.remove(0)
 }

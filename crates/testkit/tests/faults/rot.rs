@@ -15,7 +15,7 @@ use windrow_testkit::random::Splitmix;
 use windrow_testkit::stepped::Stepped;
 use windrow_testkit::suite::block_on;
 
-use crate::rig::{World, ask, claim, dumped, enqueue, keep, open, plain};
+use crate::rig::{World, ask, claim, dumped, enqueue, find, keep, open, plain};
 
 /// A store with a history: several segments, a snapshot, live and ended items, trees.
 fn aged(seed: u64) -> (SimDisk, SimClock, Dump) {
@@ -60,6 +60,7 @@ fn fate(disk: &SimDisk, file: &str, offset: u64, bit: u8, before: &Dump) -> Fate
             Err(error) => {
                 let error = error.to_string();
                 assert!(error.contains("unreadable") && error.contains("segment-"), "{error}");
+                assert!(store.store.unhealthy().is_some_and(|why| why.contains("unreadable")));
                 return Fate::Unreadable;
             }
         }
@@ -87,7 +88,7 @@ fn a_flipped_bit_is_refused_by_name_or_harmless_and_never_loses_an_item() {
     assert!(files.iter().any(|file| file.starts_with("snapshot-")), "{files:?}");
     for file in files.iter().filter(|file| file.ends_with(".log") || file.ends_with(".snap")) {
         let len = disk.contents(file).unwrap().len() as u64;
-        let flips = if file.starts_with("spare-") { 3 } else { 70 };
+        let flips = if file.starts_with("spare-") { 3 } else { 50 };
         for _ in 0..flips {
             let (offset, bit) = (dice.draw() % len, dice.below(8) as u8);
             let fate = fate(&disk, file, offset, bit, &before);
@@ -96,9 +97,9 @@ fn a_flipped_bit_is_refused_by_name_or_harmless_and_never_loses_an_item() {
         }
     }
     let count = |kind: &str, fate| fates.get(&(kind.to_owned(), fate)).copied().unwrap_or(0);
-    assert!(count("snapshot", Fate::Refused) >= 70, "{fates:?}");
+    assert!(count("snapshot", Fate::Refused) >= 50, "{fates:?}");
     assert_eq!(count("snapshot", Fate::Unreadable), 0, "{fates:?}");
-    assert!(count("segment", Fate::Refused) > 30, "{fates:?}");
+    assert!(count("segment", Fate::Refused) > 20, "{fates:?}");
     assert!(count("segment", Fate::Unreadable) > 20, "{fates:?}");
     assert!(count("segment", Fate::Harmless) > 20, "{fates:?}");
     assert_eq!(count("spare", Fate::Refused) + count("spare", Fate::Unreadable), 0, "{fates:?}");
@@ -118,18 +119,6 @@ fn every_bit_of_a_snapshot_block_and_of_a_segment_header_matters() {
         let fate = fate(&disk, segment, bit / 8, (bit % 8) as u8, &before);
         assert_eq!(fate, Fate::Refused, "bit {bit} of {segment}");
     }
-}
-
-/// The place of some bytes that occur once on the disk.
-fn find(disk: &SimDisk, bytes: &[u8]) -> (String, u64) {
-    let mut found = Vec::new();
-    for file in disk.list().unwrap() {
-        let contents = disk.contents(&file).unwrap();
-        let places = contents.windows(bytes.len()).enumerate().filter(|(_, at)| *at == bytes);
-        found.extend(places.map(|(at, _)| (file.clone(), at as u64)));
-    }
-    assert_eq!(found.len(), 1, "{found:?}");
-    found.remove(0)
 }
 
 fn marked(mark: &str) -> NewItem {

@@ -95,30 +95,40 @@ impl Pack for Grant<Item> {
 
 /// Field names in refusals are static; on disk they are text.
 fn known_field(text: &str) -> &'static str {
-    const FIELDS: [&str; 19] = [
-        "route",
-        "priority",
-        "not_before",
-        "tenant",
-        "queue",
-        "kind",
-        "op",
-        "group",
-        "collection",
+    const FIELDS: &[&str] = &[
+        "blob",
         "branch",
-        "source_type",
-        "content_type",
-        "key",
-        "source_info",
-        "ref",
-        "metadata",
-        "payload",
-        "items",
+        "bytes",
         "children",
+        "collection",
+        "content_type",
+        "from_stage",
+        "group",
+        "items",
+        "key",
+        "kind",
+        "lease_ms",
+        "metadata",
+        "not_before",
+        "op",
+        "ordinal",
+        "output",
+        "payload",
+        "priority",
+        "queue",
+        "ref",
+        "resource",
+        "result",
+        "route",
+        "scope",
+        "source_info",
+        "source_type",
+        "spawn",
+        "stage",
+        "tenant",
+        "worker",
     ];
-    const MORE: [&str; 4] = ["ordinal", "result", "output", "bytes"];
-    let known = FIELDS.iter().chain(&MORE).find(|field| **field == text);
-    known.copied().unwrap_or("field")
+    FIELDS.iter().find(|field| **field == text).copied().unwrap_or("field")
 }
 
 type Answered = Answer<Item>;

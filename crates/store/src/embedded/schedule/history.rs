@@ -206,6 +206,17 @@ impl History {
         self.chunks.iter().flat_map(|chunk| (0..chunk.len()).filter_map(|i| chunk.entry(i)))
     }
 
+    /// Entries by when they ended, in the order in which chunks were filled; ends before the first
+    /// chunk of which everything ended after `until_s`.
+    pub(crate) fn ended_by(&self, until_s: u64) -> impl Iterator<Item = Entry> {
+        let old = self.chunks.iter().take_while(move |chunk| chunk.base_s <= until_s);
+        old.flat_map(|chunk| {
+            let mut entries: Vec<Entry> = (0..chunk.len()).filter_map(|i| chunk.entry(i)).collect();
+            entries.sort_unstable_by_key(|entry| (entry.ended_s, entry.serial));
+            entries
+        })
+    }
+
     /// The entries of the first chunk after a given one, and its number.
     pub(crate) fn chunk_after(&self, number: u64) -> Option<(u64, Vec<Entry>)> {
         let chunk = self.chunks.iter().find(|chunk| chunk.number > number)?;

@@ -31,13 +31,15 @@ impl Requests {
 
     /// Remembers an answer, and forgets those that are too old or too many.
     pub(crate) fn put(&mut self, request: RequestId, at: Loc, now: Timestamp) {
-        if self.known.insert(request, (at, now)).is_none() {
-            self.order.push_back((now, request));
-        }
+        self.known.insert(request, (at, now));
+        self.order.push_back((now, request));
         while let Some((when, oldest)) = self.order.front()
             && (self.order.len() > REQUESTS_KEPT || now.since(*when) > REQUEST_KEPT_MS)
         {
-            self.known.remove(oldest);
+            // It may have been answered anew since, after the first answer had lost its force.
+            if self.known.get(oldest).is_some_and(|(_, answered)| answered == when) {
+                self.known.remove(oldest);
+            }
             self.order.pop_front();
             self.forgotten += 1;
         }

@@ -1,7 +1,7 @@
 //! Producers enqueue, sometimes twice, and send again what an earlier life left unanswered.
 
 use windrow_core::command::Command;
-use windrow_core::{RequestId, Request};
+use windrow_core::{Request, RequestId};
 
 use super::{Client, Stopped};
 use crate::sim::plan::new_item;
@@ -33,8 +33,7 @@ impl Client {
             let mut ledger = self.desk.ledger.lock();
             (0..count).map(|_| new_item(&mut self.dice, &mut ledger, now)).collect()
         };
-        let request: Option<RequestId> =
-            self.dice.percent(40).then(|| self.desk.next_request());
+        let request: Option<RequestId> = self.dice.percent(40).then(|| self.desk.next_request());
         let engine = self.desk.engine.clone();
         let first = self.ask("enqueue", engine.enqueue(items.clone(), request)).await?;
         if let Some(each) = &first {

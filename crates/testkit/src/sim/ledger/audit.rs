@@ -1,6 +1,6 @@
 //! Audits: the facts against everything that the store holds, while nothing is under way.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use windrow_core::change;
 use windrow_core::item::Marks;
@@ -21,13 +21,15 @@ impl Ledger {
         let seen: BTreeMap<ItemId, &Inspected> = all.iter().map(|i| (i.item.id, i)).collect();
         let until: HashMap<LeaseId, Timestamp> =
             leases.iter().map(|lease| (lease.id, lease.expires)).collect();
+        let granted: HashSet<LeaseId> = until.keys().copied().collect();
         self.check_numbers(all)?;
         self.strays = until.keys().any(|id| !self.leases.get(id).is_some_and(Lease::is_told));
+        let sight = Sight::new(all, &seen, until);
         for one in all {
-            self.look_at(one, &seen, &until)?;
+            self.look_at(one, &sight)?;
         }
         let spent: Vec<LeaseId> =
-            self.leases.keys().copied().filter(|id| !until.contains_key(id)).collect();
+            self.leases.keys().copied().filter(|id| !granted.contains(id)).collect();
         for id in spent {
             self.leases.remove(&id);
             self.spent.insert(id);
@@ -67,8 +69,7 @@ impl Ledger {
     fn look_at(
         &mut self,
         one: &Inspected,
-        seen: &BTreeMap<ItemId, &Inspected>,
-        until: &HashMap<LeaseId, Timestamp>,
+        sight: &Sight,
     ) -> Lawful {
         let (item, id) = (&one.item, one.item.id);
         let broken = |what: String| Err(Finding::of(id, what));
@@ -92,23 +93,24 @@ impl Ledger {
                 return broken(format!("{lease} holds it in attempt {attempt}, not {item:?}"));
             }
             let least = self.leases.get(&holder.lease).map(|lease| lease.least);
-            if until.get(&holder.lease).copied() < least {
+            let until = sight.until.get(&holder.lease).copied();
+            if until < least {
                 return broken(format!("its lease lasted until {least:?}, now {until:?}"));
             }
         }
         check_trail(fact, one)?;
-        let endangered = is_endangered(one, seen);
+        let endangered = sight.endangered.contains(&id);
         let ended = one.trail.finished_at.unwrap_or(self.now);
         let told = |lease: &LeaseId| self.leases.get(lease).is_some_and(Lease::is_told);
         let holder = item.lease().filter(told).map(|lease| Holder::of(lease, item, &one.body));
         let Some(fact) = self.facts.get_mut(&id) else { return Ok(()) };
-        fact.holder = holder;
+        fact.holder = holder.filter(|_| !endangered);
         match item.state {
             State::Done(end) => {
                 fact.end = Some(Ended::As(end));
                 fact.may_end = Some(ended);
             }
-            _ if endangered => {
+            _ if endangered || sight.threatened.contains(&id) => {
                 fact.may_end.get_or_insert(ended);
             }
             _ => fact.may_end = None,
@@ -130,6 +132,35 @@ impl Ledger {
             return Err(Finding::of(id, what));
         }
         Ok(())
+    }
+}
+
+/// What can be seen of the store as a whole.
+struct Sight {
+    /// When each lease expires.
+    until: HashMap<LeaseId, Timestamp>,
+    /// Live items that a sweep may end at any time.
+    endangered: HashSet<ItemId>,
+    /// What is above them, and may end with them.
+    threatened: HashSet<ItemId>,
+}
+
+impl Sight {
+    fn new(
+        all: &[Inspected],
+        seen: &BTreeMap<ItemId, &Inspected>,
+        until: HashMap<LeaseId, Timestamp>,
+    ) -> Sight {
+        let mut sight = Sight { until, endangered: HashSet::new(), threatened: HashSet::new() };
+        for one in all.iter().filter(|one| !one.item.is_done() && is_endangered(one, seen)) {
+            sight.endangered.insert(one.item.id);
+            let mut place = one.item.place;
+            while let Some(at) = place {
+                sight.threatened.insert(at.parent);
+                place = seen.get(&at.parent).and_then(|above| above.item.place);
+            }
+        }
+        sight
     }
 }
 

@@ -28,8 +28,10 @@ pub struct Fact {
     pub queue: Arc<str>,
     pub key: Option<String>,
     pub group: Option<Arc<str>>,
-    /// The newest draft that was acknowledged as its body.
+    /// The draft that was last acknowledged as its body; zero if that is not known.
     pub number: u64,
+    /// Drafts that may have replaced it since.
+    pub others: Vec<u64>,
     /// Who certainly holds it, if its lease has not run out.
     pub holder: Option<Holder>,
     /// Attempts that its stage has behind it at least.
@@ -127,11 +129,12 @@ impl Ledger {
             }
         }
         let fact = self.facts.get_mut(&id).expect("it was added");
-        if number < fact.number {
-            let what = format!("it has payload {number}, older than {}", fact.number);
+        if fact.number != 0 && fact.number != number && !fact.others.contains(&number) {
+            let what = format!("it has payload {number}, not {}", fact.number);
             return Err(Finding::of(id, what));
         }
         fact.number = number;
+        fact.others.clear();
         fact.group.clone_from(&body.group);
         Ok(fact)
     }
@@ -149,19 +152,16 @@ impl Ledger {
         };
         let (tenant, queue, key) = (body.tenant.clone(), body.queue.clone(), body.key.clone());
         if *draft != (Draft { tenant, queue, key, parent }) {
-            return Err(Finding::of(id, format!("it is not what was drafted: {draft:?}, {body:?}")));
+            return Err(Finding::of(
+                id,
+                format!("it is not what was drafted: {draft:?}, {body:?}"),
+            ));
         }
         Ok(())
     }
 
     /// A new item, about which nothing bad is known.
-    pub(super) fn add(
-        &mut self,
-        id: ItemId,
-        number: u64,
-        body: &Body,
-        parent: Option<ItemId>,
-    ) {
+    pub(super) fn add(&mut self, id: ItemId, number: u64, body: &Body, parent: Option<ItemId>) {
         let above = parent.and_then(|parent| self.facts.get(&parent));
         let root = above.map_or(parent.unwrap_or(id), |above| above.root);
         let fact = Fact {
@@ -172,6 +172,7 @@ impl Ledger {
             key: body.key.clone(),
             group: body.group.clone(),
             number,
+            others: Vec::new(),
             holder: None,
             floor: 0,
             earliest: Timestamp::ZERO,

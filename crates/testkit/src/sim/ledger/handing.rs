@@ -80,13 +80,7 @@ impl Ledger {
         Some(settings.policy(&work.stage, &work.body.kind))
     }
 
-    fn handed_out(
-        &mut self,
-        claim: &Claim,
-        lease: LeaseId,
-        work: &Work,
-        now: Timestamp,
-    ) -> Lawful {
+    fn handed_out(&mut self, claim: &Claim, lease: LeaseId, work: &Work, now: Timestamp) -> Lawful {
         let (item, id) = (&work.item, work.item.id);
         self.tell(Some(id), What::Claimed { lease, attempt: item.attempts });
         let broken = |what: String| Err(Finding::of(id, what));
@@ -146,7 +140,10 @@ impl Ledger {
         }
         for above in self.ancestors(id) {
             if self.facts.get(&above).is_some_and(|fact| fact.cancelled || fact.end.is_some()) {
-                return Err(Finding::of(id, format!("it was handed out below {above}, which ended")));
+                return Err(Finding::of(
+                    id,
+                    format!("it was handed out below {above}, which ended"),
+                ));
             }
         }
         Ok(())
@@ -269,6 +266,7 @@ impl Ledger {
             None => {}
         }
         self.check_settle(lease, id, outcome, ending, now)?;
+        self.may_spawn(outcome, now);
         self.end_attempt(lease, id, outcome, ending, now);
         Ok(())
     }
@@ -382,7 +380,21 @@ impl Ledger {
         Ok(())
     }
 
-    pub(super) fn may_be_settled(&mut self, lease: LeaseId, id: ItemId, now: Timestamp) {
+    /// What a completed item spawns was not told by name.
+    fn may_spawn(&mut self, outcome: &Outcome, now: Timestamp) {
+        if let Outcome::Complete { spawn, .. } = outcome {
+            spawn.iter().for_each(|new| self.may_be_enqueued(new, now));
+        }
+    }
+
+    pub(super) fn may_be_settled(
+        &mut self,
+        lease: LeaseId,
+        id: ItemId,
+        outcome: &Outcome,
+        now: Timestamp,
+    ) {
+        self.may_spawn(outcome, now);
         let held = self.leases.get(&lease).is_some_and(|lease| lease.items.contains(&id));
         if !held || matches!(self.ending_of(id, lease), Some(Some(_))) {
             return;

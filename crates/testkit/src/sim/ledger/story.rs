@@ -20,15 +20,32 @@ pub struct Line {
 /// What happened.
 #[derive(Clone, Copy, Debug)]
 pub enum What {
-    Enqueued { outcome: EnqueueOutcome, number: u64 },
+    Enqueued {
+        outcome: EnqueueOutcome,
+        number: u64,
+    },
     /// It was seen for the first time in a claim or a check.
-    Learned { number: u64 },
-    Claimed { lease: LeaseId, attempt: u16 },
-    Settled { lease: LeaseId, ending: Ending },
-    Refused { code: &'static str },
+    Learned {
+        number: u64,
+    },
+    Claimed {
+        lease: LeaseId,
+        attempt: u16,
+    },
+    Settled {
+        lease: LeaseId,
+        ending: Ending,
+    },
+    Refused {
+        code: &'static str,
+    },
     /// A command that concerns it was not answered.
-    Lost { verb: &'static str },
-    Cancelled { ongoing: bool },
+    Lost {
+        verb: &'static str,
+    },
+    Cancelled {
+        ongoing: bool,
+    },
     Retried,
     Deleted,
     /// The lease that held it may have been reclaimed.
@@ -52,7 +69,8 @@ impl Ledger {
             cast.push(parent);
         }
         let about = |line: &&Line| line.item.is_none_or(|id| cast.contains(&id));
-        let first = self.story.iter().position(|line| line.item.is_some_and(|id| cast.contains(&id)));
+        let first =
+            self.story.iter().position(|line| line.item.is_some_and(|id| cast.contains(&id)));
         let lines = self.story.iter().skip(first.unwrap_or(self.story.len()));
         lines.filter(about).copied().collect()
     }

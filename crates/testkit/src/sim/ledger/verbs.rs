@@ -101,21 +101,13 @@ impl Ledger {
         match command {
             Command::Enqueue(items) => {
                 self.batch_may_be_there(items);
-                for new in items {
-                    self.may_replace(new, now);
-                    for id in self.key_of(new) {
-                        self.tell(Some(id), What::Lost { verb });
-                        if let Some(fact) = self.facts.get_mut(&id) {
-                            fact.earliest = Timestamp::ZERO;
-                        }
-                    }
-                }
+                items.iter().for_each(|new| self.may_be_enqueued(new, now));
             }
             Command::Renew { lease, lease_ms } => self.may_be_renewed(*lease, *lease_ms, now),
             Command::Settle { lease, items } => {
-                for (id, _) in items {
+                for (id, outcome) in items {
                     self.tell(Some(*id), What::Lost { verb });
-                    self.may_be_settled(*lease, *id, now);
+                    self.may_be_settled(*lease, *id, outcome, now);
                 }
             }
             Command::Cancel { items } => {
@@ -218,6 +210,7 @@ impl Ledger {
         }
         if let Some(fact) = self.facts.get_mut(&id) {
             fact.number = number;
+            fact.others.clear();
             fact.earliest = new.not_before;
             fact.floor = 0;
         }
@@ -237,6 +230,18 @@ impl Ledger {
             return Err(Finding::of(id, "a newer item coalesced into it while it was held"));
         }
         Ok(())
+    }
+
+    /// Somebody may have enqueued this.
+    pub(super) fn may_be_enqueued(&mut self, new: &NewItem, now: Timestamp) {
+        self.may_replace(new, now);
+        for id in self.key_of(new) {
+            self.tell(Some(id), What::Lost { verb: "enqueue" });
+            if let Some(fact) = self.facts.get_mut(&id) {
+                fact.earliest = Timestamp::ZERO;
+                fact.others.extend(number_in(&new.body.payload));
+            }
+        }
     }
 
     /// An enqueue may have replaced a waiting item of its key, or cancelled a split one.
