@@ -5,6 +5,7 @@
 //! takes a few; while they are under way the next commands gather and go as one batch.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
@@ -23,7 +24,7 @@ const BATCH_MAX: usize = 256;
 pub(crate) struct Batcher {
     /// Submits at once.
     width: usize,
-    intake: Mutex<Intake>,
+    intake: Arc<Mutex<Intake>>,
 }
 
 #[derive(Debug, Default)]
@@ -36,13 +37,14 @@ struct Intake {
 #[derive(Debug)]
 enum Told {
     Answer(Reply),
-    /// It is its turn to submit, with its own request and whatever else waits.
-    Lead(Request),
+    /// It is its turn to submit, with its own request and whatever else waits. If it went away
+    /// in the meantime, the turn goes on to the next with this message.
+    Lead(Request, Turn),
 }
 
 impl Batcher {
     pub(crate) fn new(width: usize) -> Batcher {
-        Batcher { width: width.max(1), intake: Mutex::default() }
+        Batcher { width: width.max(1), intake: Arc::default() }
     }
 
     /// Submits a request, alone or with others, and gives its answer.
@@ -56,7 +58,7 @@ impl Batcher {
             let mut intake = self.intake.lock();
             if intake.under_way < self.width {
                 intake.under_way += 1;
-                Err(request)
+                Err((request, Turn(Some(Arc::clone(&self.intake)))))
             } else {
                 let (sender, receiver) = oneshot::channel();
                 intake.waiting.push_back((request, sender));
@@ -64,18 +66,23 @@ impl Batcher {
             }
         };
         match receiver {
-            Err(request) => self.lead(store, clock, request).await,
+            Err((request, turn)) => self.lead(store, clock, request, turn).await,
             Ok(receiver) => match receiver.await {
                 Ok(Told::Answer(answer)) => answer,
-                Ok(Told::Lead(request)) => self.lead(store, clock, request).await,
+                Ok(Told::Lead(request, turn)) => self.lead(store, clock, request, turn).await,
                 Err(_) => Err(left_alone()),
             },
         }
     }
 
     /// Submits a request together with all that wait. Then the turn goes to who waits by then.
-    async fn lead<S: Store, C: Clock>(&self, store: &S, clock: &C, own: Request) -> Reply {
-        let _turn = Turn(self);
+    async fn lead<S: Store, C: Clock>(
+        &self,
+        store: &S,
+        clock: &C,
+        own: Request,
+        _turn: Turn,
+    ) -> Reply {
         let (mut batch, senders): (Vec<Request>, Vec<_>) = {
             let mut intake = self.intake.lock();
             let count = intake.waiting.len().min(BATCH_MAX - 1);
@@ -100,18 +107,27 @@ impl Batcher {
 }
 
 /// The right to submit. Given to somebody who waits when dropped, even if it is dropped because
-/// its caller went away, so that nobody is left waiting.
-struct Turn<'a>(&'a Batcher);
+/// its caller went away, so that nobody is left waiting. None once somebody else has it.
+#[derive(Debug)]
+struct Turn(Option<Arc<Mutex<Intake>>>);
 
-impl Drop for Turn<'_> {
+impl Drop for Turn {
     fn drop(&mut self) {
-        let mut intake = self.0.intake.lock();
-        while let Some((request, sender)) = intake.waiting.pop_front() {
-            if sender.send(Told::Lead(request)).is_ok() {
-                return;
+        let Some(intake) = self.0.take() else { return };
+        loop {
+            let next = {
+                let mut intake = intake.lock();
+                let next = intake.waiting.pop_front();
+                intake.under_way -= usize::from(next.is_none());
+                next
+            };
+            let Some((request, sender)) = next else { return };
+            let turn = Turn(Some(Arc::clone(&intake)));
+            match sender.send(Told::Lead(request, turn)) {
+                Err(Told::Lead(_, mut turn)) => turn.0 = None,
+                _ => return,
             }
         }
-        intake.under_way -= 1;
     }
 }
 

@@ -181,6 +181,8 @@ impl Ledger {
             Err(_) => return Ok(()),
         };
         if !certain {
+            // It happened now, or when its first answer was lost.
+            self.may_be_enqueued(new, now);
             return Ok(());
         }
         let Some(number) = number_in(&new.body.payload) else { return Ok(()) };
