@@ -31,8 +31,17 @@ pub(crate) const BENCH: Verb = Verb {
     name: "bench",
     summary: "measures Windrow beside the limit of the machine",
     help: None,
-    run: |words| testkit("bench", words),
+    run: |words| {
+        // The bench runs the limit as a program of its own, which lies beside it.
+        build("limit")?;
+        testkit("bench", words)
+    },
 };
+
+fn build(program: &str) -> anyhow::Result<()> {
+    let build = ["build", "--quiet", "--release", "--package", "windrow-testkit", "--bin"];
+    cargo::run(cargo::cargo(&build).arg(program))
+}
 
 fn testkit(program: &str, words: Vec<OsString>) -> anyhow::Result<()> {
     let build = ["run", "--quiet", "--release", "--package", "windrow-testkit", "--bin"];

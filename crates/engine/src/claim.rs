@@ -49,8 +49,11 @@ impl<S: Store, C: Clock> Engine<S, C> {
         let _pass = self.waiting.enter().ok_or(full)?;
         let ticket = self.waiters().take_ticket(claim);
         loop {
-            ticket.answer();
+            let mut call = ticket.answer();
             let claimed = self.try_claim(claim, request).await?;
+            if let Some(call) = &mut call {
+                call.got(claimed.as_ref());
+            }
             if claimed.is_some() || self.clock().now() >= deadline {
                 return Ok(claimed);
             }

@@ -7,7 +7,7 @@
 use windrow_core::Timestamp;
 use windrow_core::command::{Answer, Command};
 use windrow_core::limits::{COMMAND_ITEMS_MAX, GRACE_MS};
-use windrow_core::ports::Store;
+use windrow_core::ports::{Store, StoreError};
 
 use crate::clock::Clock;
 use crate::engine::{Engine, Failure};
@@ -62,10 +62,11 @@ impl<S: Store, C: Clock> Engine<S, C> {
     /// Does everything that is due at `now`; says when there is something to do again.
     pub async fn step(&self) -> Result<Timestamp, Failure> {
         let now = self.clock().now();
-        let stepped = self.jobs().lock().stepped.replace(now);
+        let stepped = self.jobs().lock().stepped;
         if stepped.is_none_or(|last| now.since(last) > GAP_MS) {
             self.submit(Command::Grace { until: now.plus(GRACE_MS) }).await?;
         }
+        self.jobs().lock().stepped = Some(now);
         self.store().advance(now);
         let (reclaim, sweep) = {
             let jobs = self.jobs().lock();
@@ -122,10 +123,15 @@ impl<S: Store, C: Clock> Engine<S, C> {
     /// Steps until the store stops; gives the reason.
     pub async fn run(&self) -> Failure {
         loop {
-            match self.step().await {
-                Ok(next) => self.clock().sleep_until(next).await,
-                Err(failure) => return failure,
-            }
+            let next = match self.step().await {
+                Ok(next) => next,
+                Err(failure @ Failure::Store(StoreError::Poisoned(_))) => return failure,
+                // The answer got lost: with its batch, or because the store has just stopped.
+                Err(Failure::Store(StoreError::OutcomeUnknown(_))) => continue,
+                // A full disk, too much under way: that passes.
+                Err(_) => self.clock().now().plus(STEP_MAX_MS),
+            };
+            self.clock().sleep_until(next).await;
         }
     }
 

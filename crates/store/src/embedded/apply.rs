@@ -156,7 +156,7 @@ impl Tables {
         if let Some(place) = place {
             self.trees.add_child(place.parent, place.generation, place.ordinal, image.serial);
         }
-        self.lanes.order(&self.slab, &slot, true);
+        self.lanes.order(&slot, true);
         if slot.state == StateTag::Pending {
             self.slab.hold_key(no);
         }
@@ -265,7 +265,7 @@ impl Tables {
         }
         let moves_on = after.stage != before.stage || after.is_done();
         if moves_on {
-            self.lanes.order(&self.slab, &old, false);
+            self.lanes.order(&old, false);
         }
         if let State::Done(end) = after.state {
             self.write_slot(no, after);
@@ -274,7 +274,7 @@ impl Tables {
         self.write_slot(no, after);
         let slot = *self.slab.get(no);
         if moves_on {
-            self.lanes.order(&self.slab, &slot, true);
+            self.lanes.order(&slot, true);
         }
         if old.state == StateTag::Held && slot.state == StateTag::Pending {
             self.slab.hold_key(no);
@@ -284,7 +284,7 @@ impl Tables {
         {
             let lease = self.leases.number(lease);
             self.leases.link(&mut self.slab, lease, no);
-            self.lanes.load(&self.slab, &slot, true);
+            self.lanes.load(&slot, true);
         }
         self.enter(no, now);
         if event == Event::Claim {
@@ -316,7 +316,7 @@ impl Tables {
             Spot::Line | Spot::Late => self.lanes.leave(&mut self.slab, no),
             Spot::Lease => {
                 self.leases.unlink(&mut self.slab, no);
-                self.lanes.load(&self.slab, &slot, false);
+                self.lanes.load(&slot, false);
             }
             Spot::Delayed => self.slab.get_mut(no).spot = Spot::Nowhere,
             Spot::Nowhere => {}

@@ -44,7 +44,19 @@ struct Decided {
     answers: Vec<Answer>,
     /// What each claim handed out and where it lies.
     claimed: Vec<Vec<Placed>>,
+    /// Whether everything that was claimed lies on disk already, so that it may be read at once.
+    on_disk: bool,
     group: u64,
+}
+
+/// What came of a batch.
+enum Room {
+    Decided(Decided),
+    /// Too much is under way; there may be room once the group `next` is durable.
+    None {
+        back: Vec<Request>,
+        next: u64,
+    },
 }
 
 /// An item that was handed out, and where to read it.
@@ -69,26 +81,36 @@ impl Embedded {
         batch: Vec<Request>,
         now: Timestamp,
     ) -> Result<Vec<Answer<Work>>, StoreError> {
-        self.room().await?;
-        let decided = self.shared.decide(batch, now)?;
-        if self.must_wait(&decided.answers) {
+        let decided = self.decided(batch, now).await?;
+        let (group, must_wait) = (decided.group, self.must_wait(&decided.answers));
+        let durable = async || {
             let unknown = |why: String| StoreError::OutcomeUnknown(why);
-            self.shared.durable.until(decided.group).await.map_err(unknown)?;
+            if must_wait { self.shared.durable.until(group).await.map_err(unknown) } else { Ok(()) }
+        };
+        if decided.on_disk {
+            // The disk is busy with the group anyway: read meanwhile, answer afterwards.
+            let answers = self.complete(decided);
+            durable().await?;
+            return Ok(answers);
         }
+        durable().await?;
         Ok(self.complete(decided))
     }
 
-    /// Waits while too much is under way.
-    async fn room(&self) -> Result<(), StoreError> {
+    /// Decides a batch, once not too much is under way.
+    async fn decided(
+        &self,
+        mut batch: Vec<Request>,
+        now: Timestamp,
+    ) -> Result<Decided, StoreError> {
         loop {
-            let (pending, next) = {
-                let tables = self.shared.tables.lock();
-                (tables.writer().pending_bytes(), tables.writer().durable() + 1)
-            };
-            if pending < PENDING_BYTES_MAX {
-                return Ok(());
+            match self.shared.decide(batch, now)? {
+                Room::Decided(decided) => return Ok(decided),
+                Room::None { back, next } => {
+                    batch = back;
+                    self.shared.durable.until(next).await.map_err(StoreError::Poisoned)?;
+                }
             }
-            self.shared.durable.until(next).await.map_err(StoreError::Poisoned)?;
         }
     }
 
@@ -216,10 +238,13 @@ fn read_work(
 
 impl Shared {
     /// Decides a batch and leaves its records in the open group.
-    fn decide(&self, batch: Vec<Request>, now: Timestamp) -> Result<Decided, StoreError> {
+    fn decide(&self, batch: Vec<Request>, now: Timestamp) -> Result<Room, StoreError> {
         let mut tables = self.tables.lock();
         if let Some(why) = self.durable.poisoned() {
             return Err(StoreError::Poisoned(why));
+        }
+        if tables.writer().pending_bytes() >= PENDING_BYTES_MAX {
+            return Ok(Room::None { back: batch, next: tables.writer().durable() + 1 });
         }
         let run = AssertUnwindSafe(|| tables.run(batch, now));
         let Ok(decided) = catch_unwind(run) else {
@@ -229,7 +254,7 @@ impl Shared {
         };
         drop(tables);
         self.filled.notify_one();
-        Ok(decided)
+        Ok(Room::Decided(decided))
     }
 
     /// An item whose record is damaged goes out of reach, loudly. It goes back as if its holder had
@@ -303,7 +328,7 @@ impl Tables {
             self.out.push(tag::CLOCK, Target::Nobody, |out| now.put(out));
         }
         let mut answers = Vec::with_capacity(batch.len());
-        let mut claimed = Vec::new();
+        let mut claimed: Vec<Vec<Placed>> = Vec::new();
         for request in batch {
             if let Err(full) = self.reserve(&request.command) {
                 answers.push(Answer::Refused(full));
@@ -318,7 +343,9 @@ impl Tables {
         }
         let group = self.observed();
         self.tell_later(group);
-        Decided { answers, claimed, group }
+        let newest = claimed.iter().flatten().filter_map(|placed| placed.body.max(placed.trail));
+        let on_disk = newest.max().is_none_or(|newest| self.writer().peek(newest).is_none());
+        Decided { answers, claimed, on_disk, group }
     }
 
     /// Makes sure that what a command writes will find room, before anything is decided.

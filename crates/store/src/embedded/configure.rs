@@ -104,7 +104,7 @@ impl Tables {
         lined.iter().for_each(|no| self.lanes.leave(&mut self.slab, *no));
         for no in &of_queue {
             let slot = *self.slab.get(*no);
-            self.lanes.order(&self.slab, &slot, false);
+            self.lanes.order(&slot, false);
         }
         let lanes: Vec<u32> =
             self.lanes.iter().filter(|(_, l)| l.name.queue == queue).map(|(no, _)| no).collect();
@@ -118,7 +118,7 @@ impl Tables {
         self.note_ahead();
         for no in of_queue {
             let slot = *self.slab.get(no);
-            self.lanes.order(&self.slab, &slot, true);
+            self.lanes.order(&slot, true);
         }
         lined.into_iter().for_each(|no| self.lanes.join(&mut self.slab, no));
         let Tables { owners, settings, default_settings, .. } = self;

@@ -112,7 +112,7 @@ impl Tables {
         self.write_slot(no, item);
         let slot = *self.slab.get(no);
         self.slab.hold_key(no);
-        self.lanes.order(&self.slab, &slot, true);
+        self.lanes.order(&slot, true);
         self.enter(no, now);
         let image = Image { trail: None, ..self.image(&slot) };
         self.out.push(tag::STATE, Target::Nobody, |out| image.put(out));

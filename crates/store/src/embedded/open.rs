@@ -177,7 +177,7 @@ impl Tables {
             return Err(wrong("has no body"));
         }
         self.slab.get_mut(no).spot = Spot::Nowhere;
-        self.lanes.order(&self.slab, &slot, true);
+        self.lanes.order(&slot, true);
         if slot.state != StateTag::Held {
             self.slab.hold_key(no);
         }
@@ -190,7 +190,7 @@ impl Tables {
                 return Err(wrong("is under a lease that does not exist"));
             }
             self.leases.link(&mut self.slab, slot.lease, no);
-            self.lanes.load(&self.slab, &slot, true);
+            self.lanes.load(&slot, true);
         }
         self.enter(no, self.now);
         let status = match slot.state {

@@ -116,7 +116,8 @@ fn run(wanted: &Wanted) -> ExitCode {
 
 /// The hidden verb: what dies.
 fn work(mut words: lexopt::Parser) -> Result<ExitCode, lexopt::Error> {
-    let mut orders = Orders { dir: PathBuf::new(), life: 0, seed: 0, plant: Plant::Nothing };
+    let (dir, complaints) = (PathBuf::new(), PathBuf::new());
+    let mut orders = Orders { dir, complaints, life: 0, seed: 0, plant: Plant::Nothing };
     while let Some(word) = words.next()? {
         match word {
             Long("dir") => orders.dir = words.value()?.into(),

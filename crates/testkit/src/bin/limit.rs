@@ -1,8 +1,8 @@
 //! The limit: what this machine gives a log that does nothing but become durable.
 //!
-//! Clients append records to one group in memory; one committer writes the group to a preallocated,
-//! zero-written segment and syncs it, while the next group fills. A client goes on when its group is
-//! durable. There is no index, no rule, no checksum and no read.
+//! Clients append records to one group in memory; one committer writes the group to a
+//! preallocated, zero-written segment and syncs it, while the next group fills. A client goes on
+//! when its group is durable. There is no index, no rule, no checksum and no read.
 
 use std::convert::Infallible;
 use std::fs::{File, OpenOptions};

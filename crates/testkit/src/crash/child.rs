@@ -31,6 +31,8 @@ const TICK: Duration = Duration::from_millis(20);
 #[derive(Clone, Debug)]
 pub struct Orders {
     pub dir: PathBuf,
+    /// The file that takes its standard error.
+    pub complaints: PathBuf,
     pub life: u32,
     pub seed: u64,
     pub plant: Plant,

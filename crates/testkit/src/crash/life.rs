@@ -1,5 +1,6 @@
 //! A life: one child from its start to its sudden death, and all that it reported.
 
+use std::fs::File;
 use std::io::{self, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -55,7 +56,9 @@ fn start(orders: &Orders) -> io::Result<Child> {
         Plant::NoSync => drop(command.arg("--no-sync")),
         Plant::AckEarly => drop(command.arg("--ack-early")),
     }
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()
+    // What it complains of belongs to the reports: a child that loses its disk complains a lot.
+    let complaints = File::options().create(true).append(true).open(&orders.complaints)?;
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(complaints).spawn()
 }
 
 /// Lines with their end; a line that was cut when the child died is none.

@@ -229,6 +229,7 @@ impl Campaign {
         let lasts = Duration::from_millis(50 + self.dice.below(951) as u64);
         let orders = Orders {
             dir: self.ground.dir(),
+            complaints: self.reports.with_file_name("complaints.log"),
             life: self.summary.cycles,
             seed: self.dice.draw(),
             plant: self.plant,

@@ -1,9 +1,9 @@
 //! Verify: a store that was opened again, held against the ledger.
 //!
 //! Every acknowledged item is there or has a reason to be gone; what was acknowledged as ended is
-//! as it ended; every acknowledged attempt is on record; payloads are what their names say; parents'
-//! counts equal a recount; no name exists twice; and a request that is repeated gets its first
-//! answer. Whatever was read here is durable, so from now on the ledger vouches for it too.
+//! as it ended; every acknowledged attempt is on record; payloads are what their names say;
+//! parents' counts equal a recount; no name exists twice; and a request that is repeated gets its
+//! first answer. Whatever was read here is durable, so from now on the ledger vouches for it too.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

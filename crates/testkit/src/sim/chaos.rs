@@ -62,7 +62,8 @@ impl Simulation {
             return;
         };
         self.note(number as u64);
-        self.life().tasks.poll(number);
+        let over = self.life().tasks.poll(number);
+        self.life().stopped_ticking |= over && number == self.life().ticker();
     }
 
     /// Nobody has anything to do before the next sleeper wakes.
@@ -143,7 +144,12 @@ impl Simulation {
             self.sometimes.power_cuts += 1;
             return self.begin_again(disk);
         }
-        let Some(why) = life.store.poisoned() else { return Ok(()) };
+        let Some(why) = life.store.poisoned() else {
+            return match life.stopped_ticking {
+                true => Err(Finding::general("ticking stopped although the store goes on")),
+                false => Ok(()),
+            };
+        };
         if !life.armed {
             let what = format!("the store stopped although nothing failed: {why}");
             return Err(Finding::general(what));

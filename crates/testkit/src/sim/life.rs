@@ -31,6 +31,7 @@ pub(crate) struct Life {
     pub(crate) time: SimTime,
     /// A fault that may stop the store is on its way.
     pub(crate) armed: bool,
+    pub(crate) stopped_ticking: bool,
     files: Files,
 }
 
@@ -74,7 +75,8 @@ impl Life {
         let desk = Desk::new(Arc::clone(&engine), Arc::clone(ledger), plan.clone(), number);
         let files = Files::of(&disk);
         let (tasks, desk) = (Tasks::default(), Rc::new(desk));
-        Life { tasks, desk, engine, store, disk, time, armed: false, files }
+        let (armed, stopped_ticking) = (false, false);
+        Life { tasks, desk, engine, store, disk, time, armed, stopped_ticking, files }
     }
 
     /// Starts the ticker and all clients.

@@ -160,7 +160,7 @@ impl Simulation {
             }
             let now = self.now();
             let due = self.life().store.next_due().map_or(LATE_MS, |due| due.since(now));
-            // A longer gap would give leases more time, and dead workers would hold theirs for ever.
+            // A longer gap would give leases more time; dead workers would keep theirs for ever.
             let most = if self.life().store.leases().is_empty() { 3_600_000 } else { LATE_MS };
             self.life().time.advance(due.clamp(1, most));
             self.calm()?;

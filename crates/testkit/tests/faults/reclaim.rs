@@ -63,7 +63,7 @@ fn ended_items_are_readable_after_their_segment_was_reclaimed_and_the_store_open
 
 #[test]
 fn a_claim_that_waits_while_its_segment_is_reclaimed_still_gets_the_work() {
-    // Bodies are read without a lock, after the claim is durable. By then their segment may be gone.
+    // Bodies are read without a lock once the claim is durable. By then their segment may be gone.
     let (disk, clock) = (SimDisk::new(2), SimClock::default());
     let now = clock.now();
     let store = open(&disk).unwrap();

@@ -1,5 +1,5 @@
-//! What the fault tests share: a small store on a simulated disk, a load that anything may stop, and
-//! the ledger of what it was promised.
+//! What the fault tests share: a small store on a simulated disk, a load that anything may stop,
+//! and the ledger of what it was promised.
 
 use std::cell::RefCell;
 use std::sync::Arc;

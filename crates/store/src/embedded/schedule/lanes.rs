@@ -72,7 +72,19 @@ struct Group {
     waiting: u32,
     lines: Vec<GroupLine>,
     /// Live items of an ordered group that are in the stage.
-    order: BTreeSet<u64>,
+    #[expect(clippy::box_collection, reason = "seldom there, and there are many groups")]
+    order: Option<Box<BTreeSet<u64>>>,
+}
+
+impl Group {
+    fn first_in_order(&self) -> Option<u64> {
+        self.order.as_ref()?.first().copied()
+    }
+
+    /// Nothing of it is left in the stage.
+    fn is_over(&self) -> bool {
+        self.load == 0 && self.lines.is_empty() && self.order.is_none()
+    }
 }
 
 /// What waits of a group in one lane with one priority.
@@ -175,20 +187,22 @@ impl Lanes {
                 let at = group.lines.iter().position(is).unwrap_or_else(|| {
                     let (lane, tenant) = (slot.lane, slot.tenant);
                     let line = Line::default();
+                    // Nearly all groups have one line; growing by doubling would begin with four.
+                    group.lines.reserve_exact(1);
                     group.lines.push(GroupLine { lane, class, tenant, line, token: None });
                     group.lines.len() - 1
                 });
                 group.lines[at].line.push(slab, no);
                 group.waiting += 1;
                 let had_token = group.lines[at].token.is_some();
-                self.refresh(slab, key);
+                self.refresh(key);
                 if had_token && self.has_room_for_all(slot.lane, key) {
                     self.tell(slot.lane, slot.tenant);
                 }
             }
             None => {
                 self.row(slot.lane, class).seat(slot.tenant).line.push(slab, no);
-                self.settle_seat(slab, slot.lane, class, slot.tenant);
+                self.settle_seat(slot.lane, class, slot.tenant);
                 self.tell(slot.lane, slot.tenant);
             }
         }
@@ -204,11 +218,11 @@ impl Lanes {
         match self.limited(&slot) {
             Some(key) => {
                 self.leave_group(slab, key, slot.lane, class, no);
-                self.refresh(slab, key);
+                self.refresh(key);
             }
             None => {
                 self.row(slot.lane, class).seat(slot.tenant).line.remove(slab, no);
-                self.settle_seat(slab, slot.lane, class, slot.tenant);
+                self.settle_seat(slot.lane, class, slot.tenant);
             }
         }
     }
@@ -259,10 +273,10 @@ impl Lanes {
         rows[usize::from(class)].get_or_insert_default()
     }
 
-    fn settle_seat(&mut self, slab: &Slab, lane: u32, class: u8, tenant: u32) {
+    fn settle_seat(&mut self, lane: u32, class: u8, tenant: u32) {
         let lane = &mut self.lanes[lane as usize];
         let Some(row) = &mut lane.rows[usize::from(class)] else { return };
-        let shift = row.settle_seat(slab, tenant);
+        let shift = row.settle_seat(tenant);
         if row.is_empty() {
             lane.filled &= !(1 << class);
         } else {
@@ -275,17 +289,15 @@ impl Lanes {
     }
 
     /// Gives or takes the tokens of a group, after what it holds or its load changed.
-    fn refresh(&mut self, slab: &Slab, key: GroupKey) {
+    fn refresh(&mut self, key: GroupKey) {
         let Some(mut group) = self.groups.remove(&key) else { return };
-        let lowest = group.lines.iter().filter_map(|l| l.line.first(slab)).map(|(s, _)| s).min();
+        let lowest = group.lines.iter().filter_map(|l| l.line.first()).map(|(s, _)| s).min();
         for at in 0..group.lines.len() {
             let GroupLine { lane, class, tenant, .. } = group.lines[at];
             let policy = &self.lanes[lane as usize].policy;
-            let first = group.lines[at].line.first(slab).map(|(serial, _)| serial);
+            let first = group.lines[at].line.first().map(|(serial, _)| serial);
             let open = if policy.ordered {
-                group.load == 0
-                    && first == lowest
-                    && lowest <= group.order.first().copied().or(lowest)
+                group.load == 0 && first == lowest && lowest <= group.first_in_order().or(lowest)
             } else {
                 policy.group_limit.is_none_or(|limit| group.load < limit)
             };
@@ -296,22 +308,25 @@ impl Lanes {
                 have.map(|serial| seat.tokens.remove(&(serial, key.group)));
                 want.map(|serial| seat.tokens.insert((serial, key.group)));
                 group.lines[at].token = want;
-                self.settle_seat(slab, lane, class, tenant);
+                self.settle_seat(lane, class, tenant);
                 if have.is_none() {
                     self.tell(lane, tenant);
                 }
             }
         }
         group.lines.retain(|line| !line.line.is_empty());
-        if group.load > 0 || !group.lines.is_empty() || !group.order.is_empty() {
+        if !group.is_over() {
             self.groups.insert(key, group);
         }
     }
 
     /// One lease more or less in a slot's group.
-    pub(crate) fn load(&mut self, slab: &Slab, slot: &Slot, more: bool) {
+    pub(crate) fn load(&mut self, slot: &Slot, more: bool) {
         let Some(key) = self.key(slot) else { return };
+        let Policy { ordered, group_limit, .. } = self.get(slot.lane).policy;
+        let is_open = |load: u32| group_limit.is_none_or(|limit| load < limit);
         let group = self.groups.entry(key).or_default();
+        let was_open = is_open(group.load);
         if more {
             group.load += 1;
         } else if !is_planted(Bug::GroupLeaks) {
@@ -319,7 +334,10 @@ impl Lanes {
         }
         let (load, waiting) = (group.load, group.waiting);
         let had_token = group.lines.iter().any(|line| line.token.is_some());
-        self.refresh(slab, key);
+        // Without an order, tokens come and go only where the load reaches or leaves the limit.
+        if ordered || was_open != is_open(load) || group.is_over() {
+            self.refresh(key);
+        }
         let limit = self.get(slot.lane).policy.group_limit.unwrap_or(0);
         if !more && had_token && waiting >= limit.saturating_sub(load) {
             self.tell(slot.lane, slot.tenant);
@@ -327,15 +345,17 @@ impl Lanes {
     }
 
     /// A live item of an ordered group enters or leaves a stage.
-    pub(crate) fn order(&mut self, slab: &Slab, slot: &Slot, enters: bool) {
+    pub(crate) fn order(&mut self, slot: &Slot, enters: bool) {
         if slot.group == NIL || !self.get(slot.lane).policy.ordered {
             return;
         }
         let Some(key) = self.key(slot) else { return };
-        let order = &mut self.groups.entry(key).or_default().order;
+        let group = self.groups.entry(key).or_default();
+        let mut order = group.order.take().unwrap_or_default();
         let changed = if enters { order.insert(slot.serial) } else { order.remove(&slot.serial) };
+        group.order = (!order.is_empty()).then_some(order);
         if changed {
-            self.refresh(slab, key);
+            self.refresh(key);
         }
     }
 
@@ -345,7 +365,7 @@ impl Lanes {
 
     /// The serial of an item of the same ordered group that comes before this one.
     pub(crate) fn group_ahead(&self, slot: &Slot) -> Option<u64> {
-        let first = *self.groups.get(&self.key(slot)?)?.order.first()?;
+        let first = self.groups.get(&self.key(slot)?)?.first_in_order()?;
         (first < slot.serial).then_some(first)
     }
 
@@ -401,7 +421,7 @@ impl Lanes {
             });
             turns.next()?
         };
-        let next = lane.rows[usize::from(class)].as_ref()?.next(slab, tenant)?;
+        let next = lane.rows[usize::from(class)].as_ref()?.next(tenant)?;
         lane.handed += 1;
         lane.served = served;
         let slot = match next {
@@ -410,7 +430,7 @@ impl Lanes {
                 let LaneName { queue, stage, .. } = lane.name;
                 let group = self.groups.get(&GroupKey { queue, stage, group })?;
                 let is = |l: &&GroupLine| l.lane == no && l.class == class;
-                group.lines.iter().find(is)?.line.first(slab)?.1
+                group.lines.iter().find(is)?.line.first()?.1
             }
         };
         self.leave(slab, slot);

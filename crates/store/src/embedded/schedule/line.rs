@@ -13,24 +13,28 @@ use super::slab::{NIL, Slab, SlotNo, Spot};
 pub(crate) struct Line {
     head: SlotNo,
     tail: SlotNo,
-    late: BTreeSet<(u64, SlotNo)>,
+    /// The serial of the head, so that looking at a line is no look at a slot far away.
+    head_serial: u64,
+    #[expect(clippy::box_collection, reason = "seldom there, and there are many lines")]
+    late: Option<Box<BTreeSet<(u64, SlotNo)>>>,
 }
 
 impl Default for Line {
     fn default() -> Line {
-        Line { head: NIL, tail: NIL, late: BTreeSet::new() }
+        Line { head: NIL, tail: NIL, head_serial: 0, late: None }
     }
 }
 
 impl Line {
     pub(crate) fn is_empty(&self) -> bool {
-        self.head == NIL && self.late.is_empty()
+        self.head == NIL && self.late.is_none()
     }
 
     /// The slot with the lowest serial.
-    pub(crate) fn first(&self, slab: &Slab) -> Option<(u64, SlotNo)> {
-        let head = (self.head != NIL).then(|| (slab.get(self.head).serial, self.head));
-        match (head, self.late.first().copied()) {
+    pub(crate) fn first(&self) -> Option<(u64, SlotNo)> {
+        let head = (self.head != NIL).then_some((self.head_serial, self.head));
+        let late = self.late.as_ref().and_then(|late| late.first().copied());
+        match (head, late) {
             (Some(head), Some(late)) => Some(head.min(late)),
             (head, late) => head.or(late),
         }
@@ -39,7 +43,7 @@ impl Line {
     pub(crate) fn push(&mut self, slab: &mut Slab, no: SlotNo) {
         let serial = slab.get(no).serial;
         if self.tail != NIL && slab.get(self.tail).serial > serial {
-            self.late.insert((serial, no));
+            self.late.get_or_insert_default().insert((serial, no));
             slab.get_mut(no).spot = Spot::Late;
             return;
         }
@@ -48,7 +52,7 @@ impl Line {
         slot.next = NIL;
         slot.prev = self.tail;
         match self.tail {
-            NIL => self.head = no,
+            NIL => (self.head, self.head_serial) = (no, serial),
             tail => slab.get_mut(tail).next = no,
         }
         self.tail = no;
@@ -58,7 +62,9 @@ impl Line {
         let slot = *slab.get(no);
         match slot.spot {
             Spot::Late => {
-                self.late.remove(&(slot.serial, no));
+                let mut late = self.late.take().unwrap_or_default();
+                late.remove(&(slot.serial, no));
+                self.late = (!late.is_empty()).then_some(late);
             }
             Spot::Line => {
                 match slot.prev {
@@ -67,7 +73,13 @@ impl Line {
                 }
                 match slot.next {
                     NIL => self.tail = slot.prev,
-                    next => slab.get_mut(next).prev = slot.prev,
+                    next => {
+                        let next = slab.get_mut(next);
+                        next.prev = slot.prev;
+                        if slot.prev == NIL {
+                            self.head_serial = next.serial;
+                        }
+                    }
                 }
             }
             spot => unreachable!("a slot in {spot:?} is in no line"),
@@ -96,7 +108,7 @@ mod tests {
         line.remove(&mut slab, numbers[5]);
         line.remove(&mut slab, numbers[0]);
         let mut order = Vec::new();
-        while let Some((serial, no)) = line.first(&slab) {
+        while let Some((serial, no)) = line.first() {
             line.remove(&mut slab, no);
             order.push(serial);
         }

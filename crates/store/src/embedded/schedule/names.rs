@@ -4,9 +4,10 @@
 //! once and are numbers from then on. Group names come and go with their items, so they are
 //! numbered in memory only and freed with the last item that uses them.
 
+use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
-use hashbrown::HashMap;
+use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 use windrow_core::route::Route;
 
 /// The number of a shared name.
@@ -86,7 +87,9 @@ impl Names {
 #[derive(Debug, Default)]
 pub(crate) struct GroupNames {
     known: Vec<Option<GroupName>>,
-    by_name: HashMap<(TextNo, Arc<str>), u32>,
+    /// Numbers by tenant and name, which are looked up in `known`.
+    by_name: HashTable<u32>,
+    hashes: DefaultHashBuilder,
     free: Vec<u32>,
 }
 
@@ -100,25 +103,34 @@ struct GroupName {
 impl GroupNames {
     /// The number of a tenant's group, with one more user.
     pub(crate) fn join(&mut self, tenant: TextNo, name: &Arc<str>) -> u32 {
-        let key = (tenant, Arc::clone(name));
-        if let Some(no) = self.by_name.get(&key) {
-            if let Some(known) = &mut self.known[*no as usize] {
+        let hash = self.hashes.hash_one((tenant, &**name));
+        let GroupNames { known, by_name, hashes, .. } = self;
+        let is = |no: &u32| {
+            let known = known[*no as usize].as_ref();
+            known.is_some_and(|known| known.tenant == tenant && known.name == *name)
+        };
+        if let Some(no) = by_name.find(hash, is).copied() {
+            if let Some(known) = &mut known[no as usize] {
                 known.users += 1;
             }
-            return *no;
+            return no;
         }
         let group = Some(GroupName { tenant, name: Arc::clone(name), users: 1 });
         let no = match self.free.pop() {
             Some(no) => {
-                self.known[no as usize] = group;
+                known[no as usize] = group;
                 no
             }
             None => {
-                self.known.push(group);
-                self.known.len() as u32 - 1
+                known.push(group);
+                known.len() as u32 - 1
             }
         };
-        self.by_name.insert(key, no);
+        let rehash = |no: &u32| {
+            let known = known[*no as usize].as_ref();
+            known.map_or(0, |known| hashes.hash_one((known.tenant, &*known.name)))
+        };
+        by_name.insert_unique(hash, no, rehash);
         no
     }
 
@@ -127,7 +139,10 @@ impl GroupNames {
         let Some(known) = &mut self.known[no as usize] else { return };
         known.users -= 1;
         if known.users == 0 {
-            self.by_name.remove(&(known.tenant, Arc::clone(&known.name)));
+            let hash = self.hashes.hash_one((known.tenant, &*known.name));
+            if let Ok(entry) = self.by_name.find_entry(hash, |is| *is == no) {
+                entry.remove();
+            }
             self.known[no as usize] = None;
             self.free.push(no);
         }

@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, VecDeque};
 use hashbrown::HashMap;
 
 use super::line::Line;
-use super::slab::{Slab, SlotNo};
+use super::slab::SlotNo;
 
 /// What waits in one lane with one priority.
 #[derive(Debug, Default)]
@@ -40,8 +40,8 @@ pub(crate) enum Next {
 }
 
 impl Seat {
-    fn next(&self, slab: &Slab) -> Option<(u64, Next)> {
-        let line = self.line.first(slab).map(|(serial, no)| (serial, Next::Slot(no)));
+    fn next(&self) -> Option<(u64, Next)> {
+        let line = self.line.first().map(|(serial, no)| (serial, Next::Slot(no)));
         let token = self.tokens.first().map(|(serial, group)| (*serial, Next::Group(*group)));
         match (line, token) {
             (Some(line), Some(token)) => Some(if line.0 < token.0 { line } else { token }),
@@ -67,12 +67,12 @@ impl Row {
     }
 
     /// To be called whenever a seat changed; says how its first item did.
-    pub(crate) fn settle_seat(&mut self, slab: &Slab, tenant: u32) -> Shift {
+    pub(crate) fn settle_seat(&mut self, tenant: u32) -> Shift {
         let Some(seat) = self.seats.get_mut(&tenant) else {
             return Shift { was: None, is: None };
         };
         let was = seat.first;
-        let is = seat.next(slab).map(|(serial, _)| serial);
+        let is = seat.next().map(|(serial, _)| serial);
         seat.first = is;
         match (was.is_some(), is.is_some()) {
             (false, true) => self.filled += 1,
@@ -114,8 +114,8 @@ impl Row {
         }
     }
 
-    pub(crate) fn next(&self, slab: &Slab, tenant: u32) -> Option<Next> {
-        self.seats.get(&tenant)?.next(slab).map(|(_, next)| next)
+    pub(crate) fn next(&self, tenant: u32) -> Option<Next> {
+        self.seats.get(&tenant)?.next().map(|(_, next)| next)
     }
 
     /// The tenants that have something.

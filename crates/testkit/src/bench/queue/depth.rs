@@ -1,4 +1,4 @@
-//! Claims with 10 thousand, 1 and 10 million items waiting, and what a waiting item costs in memory.
+//! Claims with 10 thousand, 1 and 10 million items waiting, and what each costs in memory.
 //!
 //! The three queues are open at the same time and take turns, so that a slow moment of the disk
 //! meets them all.

@@ -36,7 +36,6 @@ const QUEUE: &str = "trees";
 pub(super) fn run(stage: &Stage) -> anyhow::Result<Vec<Row>> {
     let rig = Rig::fresh(stage.dir.join("trees"))?;
     let mut rows = vec![documents(stage, &rig)?];
-    rig.quiet()?;
     let costs = roll_up(stage, &rig)?;
     for (children, us) in CHILDREN.into_iter().zip(&costs) {
         stage.say(&format!("{children} children: {us:.2} us per settle"));
@@ -78,6 +77,7 @@ fn documents(stage: &Stage, rig: &Rig) -> anyhow::Result<Row> {
     let done = run_all(&stage.runtime, workers)?;
     stage.runtime.block_on(watch)?;
     let seconds = begun.elapsed().as_secs_f64();
+    rig.quiet()?;
     let (cpu, items) = (cpu_us()? - cpu, total as f64);
     stage.say(&format!("{documents} documents, {total} items: {:.0}/s", items / seconds));
     Ok(Row::new("trees, 100 documents of 100 pages and 5,000 chunks")

@@ -39,8 +39,19 @@ impl Client {
         if wait_ms == 0 {
             return Ok(self.ask("claim", engine.claim(claim, 0, request)).await?.flatten());
         }
+        let worker = claim.worker.clone();
+        let before = self.desk.ledger.lock().claims_of(&worker);
         self.does(Doing::Waiting { claim: claim.clone(), until: self.now().plus(wait_ms) });
-        match engine.claim(claim, wait_ms, None).await {
+        let claimed = engine.claim(claim, wait_ms, None).await;
+        let mut ledger = self.desk.ledger.lock();
+        // The first look, one for each call, and one at the end if none was of use.
+        let looks = ledger.claims_of(&worker) - before;
+        let in_vain = looks.saturating_sub(2);
+        let useful = matches!(claimed, Ok(Some(_))) && looks > 1;
+        ledger.sometimes.woken += in_vain + u64::from(useful);
+        ledger.sometimes.woken_in_vain += in_vain;
+        drop(ledger);
+        match claimed {
             Ok(grant) => Ok(grant),
             Err(windrow_engine::Failure::Store(_)) => self.or_stopped(),
             Err(_) => Ok(None),

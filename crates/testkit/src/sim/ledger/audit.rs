@@ -66,11 +66,7 @@ impl Ledger {
         Ok(())
     }
 
-    fn look_at(
-        &mut self,
-        one: &Inspected,
-        sight: &Sight,
-    ) -> Lawful {
+    fn look_at(&mut self, one: &Inspected, sight: &Sight) -> Lawful {
         let (item, id) = (&one.item, one.item.id);
         let broken = |what: String| Err(Finding::of(id, what));
         self.learn(item, &one.body)?;

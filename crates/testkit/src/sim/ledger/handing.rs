@@ -262,7 +262,12 @@ impl Ledger {
                 let what = format!("lease {lease} settled it {first:?}, then {ending:?}");
                 return Err(Finding::of(id, what));
             }
-            Some(None) => return Ok(()),
+            Some(None) => {
+                // This one, or the one whose answer was lost.
+                self.unsettle(id, now);
+                self.may_spawn(outcome, now);
+                return Ok(());
+            }
             None => {}
         }
         self.check_settle(lease, id, outcome, ending, now)?;

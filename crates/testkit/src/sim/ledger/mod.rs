@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
-use windrow_core::command::Scope;
+use windrow_core::command::{Command, Scope};
 use windrow_core::limits::REQUEST_KEPT_MS;
 use windrow_core::ports::{StoreError, Work};
 use windrow_core::settings::Settings;
@@ -117,12 +117,15 @@ pub struct Ledger {
     lost: HashSet<RequestId>,
     /// Requests that were not answered and may be sent again.
     unanswered: Vec<Request>,
+    crashing: bool,
     /// Numbers of batches that happened wholly or not at all.
     batches: Vec<Vec<u64>>,
     paused: BTreeMap<Scope, Option<bool>>,
     settings: BTreeMap<Arc<str>, Option<Settings>>,
     gate: Option<Timestamp>,
     keeping: BTreeMap<Arc<str>, Keeping>,
+    /// How often each worker claimed.
+    claims: HashMap<Arc<str>, u64>,
     story: Vec<Line>,
 }
 
@@ -136,6 +139,9 @@ impl Ledger {
         self.told_time(now);
         let first = self.done + self.entries.len() as u64;
         for request in batch {
+            if let Command::Claim(claim) = &request.command {
+                *self.claims.entry(claim.worker.clone()).or_default() += 1;
+            }
             let (request, verdict) = (request.clone(), Verdict::Waiting);
             self.entries.push_back(Entry { now: self.now, request, verdict });
         }
@@ -184,7 +190,9 @@ impl Ledger {
                 entry.verdict = Verdict::Lost;
             }
         }
+        self.crashing = true;
         self.draw();
+        self.crashing = false;
         self.tell(None, What::Crash);
     }
 
@@ -259,6 +267,11 @@ impl Ledger {
     pub fn draft(&mut self, draft: Draft) -> u64 {
         self.drafts.push(draft);
         self.drafts.len() as u64
+    }
+
+    /// How often a worker claimed so far.
+    pub fn claims_of(&self, worker: &str) -> u64 {
+        self.claims.get(worker).copied().unwrap_or(0)
     }
 
     /// Items that are known and not gone.

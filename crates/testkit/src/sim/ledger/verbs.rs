@@ -1,5 +1,6 @@
 //! What follows from each command: if it was answered, and if it was not.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use windrow_core::command::{
@@ -10,7 +11,7 @@ use windrow_core::limits::FOLD_AFTER_MS;
 use windrow_core::ports::Work;
 use windrow_core::refusal::{Full, Refusal};
 use windrow_core::settings::Settings;
-use windrow_core::{Answer, End, ItemId, Timestamp};
+use windrow_core::{Answer, End, ItemId, LeaseId, Timestamp};
 
 use super::fact::Ended;
 use super::{Fact, Finding, Keeping, Lawful, Ledger, What};
@@ -340,17 +341,30 @@ impl Ledger {
 
     /// Leases that ran out may have been taken back.
     fn reclaimed(&mut self, reclaimed: Option<Reclaimed>, now: Timestamp) -> Lawful {
-        let may_be_over = |fact: &Fact| match &fact.holder {
-            Some(holder) => self.leases.get(&holder.lease).is_some_and(|of| of.least <= now),
-            None => self.strays && fact.end.is_none(),
-        };
-        let over = self.facts.iter().filter(|(_, fact)| may_be_over(fact));
-        let over: Vec<ItemId> = over.map(|(id, _)| *id).collect();
+        let run_out: Vec<LeaseId> =
+            self.leases.iter().filter(|(_, of)| of.least <= now).map(|(id, _)| *id).collect();
+        let held = run_out.iter().flat_map(|lease| &self.leases[lease].items).copied();
+        let mut over: BTreeSet<ItemId> = held.collect();
+        if self.strays {
+            over.extend(self.facts.keys());
+        }
         for id in over {
-            if self.holder(id).is_some() {
-                self.tell(Some(id), What::Expired);
+            match self.facts.get(&id) {
+                Some(Fact { holder: None, end: None, .. }) => self.unsettle(id, now),
+                Some(Fact { holder: Some(by), .. }) if run_out.contains(&by.lease) => {
+                    self.tell(Some(id), What::Expired);
+                    self.unsettle(id, now);
+                }
+                _ => {}
             }
-            self.unsettle(id, now);
+        }
+        if reclaimed.is_some_and(|done| !done.more) {
+            for id in run_out {
+                if self.leases.get(&id).is_some_and(|lease| lease.most <= now) {
+                    self.leases.remove(&id);
+                    self.spent.insert(id);
+                }
+            }
         }
         self.sometimes.reclaimed += reclaimed.map_or(0, |done| u64::from(done.items));
         Ok(())
@@ -376,14 +390,15 @@ impl Ledger {
         Ok(())
     }
 
-    /// A batch without keys happened wholly or not at all.
+    /// A batch without keys happened wholly or not at all, and if it did then just now.
     fn batch_may_be_there(&mut self, items: &[NewItem]) {
         let plain = |new: &NewItem| {
             let settings = self.settings.get(&new.body.queue);
             let limited = settings.is_some_and(|s| s.as_ref().is_none_or(|s| s.live_max.is_some()));
-            new.body.key.is_none() && !limited
+            let early = self.keeping.get(&new.body.queue).is_some_and(|keeping| keeping.early);
+            new.body.key.is_none() && !limited && !early
         };
-        if items.len() > 1 && items.iter().all(plain) {
+        if self.crashing && items.len() > 1 && items.iter().all(plain) {
             let numbers = items.iter().filter_map(|new| number_in(&new.body.payload));
             self.batches.push(numbers.collect());
         }
