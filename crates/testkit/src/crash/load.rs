@@ -67,7 +67,9 @@ impl Producer {
         let request = Request { id, command: enqueue(&names) };
         let answer = only(store.submit(vec![request], Now::Given(now)).await?);
         let Answer::Enqueued(each) = answer else {
-            told.tell(Ack::Wrong(format!("an enqueue was answered {answer:?}")));
+            if !matches!(answer, Answer::Refused(Refusal::StoreFull { .. })) {
+                told.tell(Ack::Wrong(format!("an enqueue was answered {answer:?}")));
+            }
             return Ok(Did::Nothing);
         };
         let full = each.iter().any(Result::is_err);

@@ -58,6 +58,32 @@ pub(crate) struct Fingerprint {
     counts: Vec<Count>,
 }
 
+impl Fingerprint {
+    /// What another one has that this has not, and the reverse, one line each.
+    pub(crate) fn differences(&self, other: &Fingerprint) -> Vec<String> {
+        let (ours, theirs) = (self.lines(), other.lines());
+        let gone = ours.difference(&theirs).map(|line| format!("- {line}"));
+        let new = theirs.difference(&ours).map(|line| format!("+ {line}"));
+        gone.chain(new).collect()
+    }
+
+    fn lines(&self) -> BTreeSet<String> {
+        let Families { available, in_progress, visibility_index, leases, lease_expiry } =
+            &self.families;
+        let families = [available, in_progress, visibility_index, leases, lease_expiry];
+        let entries = families.into_iter().flatten();
+        let entries = entries.map(|(key, entry)| format!("{} {entry:?}", shown(key)));
+        entries.chain(self.counts.iter().map(|count| format!("{count:?}"))).collect()
+    }
+}
+
+/// A key of seed 002 with its bytes in hexadecimal.
+fn shown(key: &[u8]) -> String {
+    let name = key.iter().position(|byte| *byte == b'/').unwrap_or(0);
+    let hex: Vec<String> = key[name..].iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{} {}", String::from_utf8_lossy(&key[..name]), hex.concat())
+}
+
 impl Life {
     /// Begins a life with a store that was opened.
     pub(crate) fn begin(
