@@ -24,7 +24,10 @@ pub(crate) const PLANTED: Verb = Verb {
     name: "planted",
     summary: "plants known bugs and demands that the suites catch each",
     help: None,
-    run: |words| testkit("planted", words),
+    run: |words| {
+        let program = ["--features", "planted", "--bin", "planted", "--"];
+        cargo::run(cargo::cargo(&RUN).args(program).args(words))
+    },
 };
 
 pub(crate) const BENCH: Verb = Verb {
@@ -43,7 +46,8 @@ fn build(program: &str) -> anyhow::Result<()> {
     cargo::run(cargo::cargo(&build).arg(program))
 }
 
+const RUN: [&str; 5] = ["run", "--quiet", "--release", "--package", "windrow-testkit"];
+
 fn testkit(program: &str, words: Vec<OsString>) -> anyhow::Result<()> {
-    let build = ["run", "--quiet", "--release", "--package", "windrow-testkit", "--bin"];
-    cargo::run(cargo::cargo(&build).arg(program).arg("--").args(words))
+    cargo::run(cargo::cargo(&RUN).args(["--bin", program, "--"]).args(words))
 }

@@ -34,6 +34,8 @@ bugs! {
     ReclaimById,
     /// Publishes where a moved record is before it is on disk.
     MoveBeforeDurable,
+    /// Takes the copy of a body although its item ended and came back since it was made.
+    StaleCopyTaken,
     /// Drops a segment that the last durable snapshot still needs.
     DropBeforeSnapshot,
     /// Counts a child twice when its ordinal is repeated.

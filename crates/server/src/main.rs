@@ -5,6 +5,10 @@ mod demo;
 
 use clap::Parser;
 
+/// What one thread allocates another one frees, all the time: the system's allocator is slow at it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> std::process::ExitCode {
     match cli::run(cli::Cli::parse()) {
         Ok(()) => std::process::ExitCode::SUCCESS,

@@ -20,15 +20,17 @@ pub(crate) struct Moved {
     /// None if it begins to exist.
     pub(crate) before: Option<Item>,
     pub(crate) after: Item,
-    pub(crate) tally_before: Option<Tally>,
-    pub(crate) tally_after: Option<Tally>,
+    pub(crate) tally_before: Option<Box<Tally>>,
+    pub(crate) tally_after: Option<Box<Tally>>,
 }
 
 impl Moved {
     /// A move that leaves the item's own tally as it is.
     pub(crate) fn new<L: Ledger>(ledger: &L, before: Option<Item>, after: Item) -> Moved {
-        let of =
-            |item: &Item| item.has(Marks::PARENT).then(|| ledger.tally(item.id).cloned()).flatten();
+        let of = |item: &Item| {
+            let known = if item.has(Marks::PARENT) { ledger.tally(item.id) } else { None };
+            known.cloned().map(Box::new)
+        };
         let tally_before = before.as_ref().and_then(of);
         let tally_after = of(&after);
         Moved { before, after, tally_before, tally_after }
@@ -86,7 +88,7 @@ pub(crate) fn roll_up<L: Ledger>(
 }
 
 /// The parent of an item and its counts, unless the item belongs to a generation that is over.
-fn above<L: Ledger>(ledger: &L, item: &Item) -> Result<Option<(Item, Tally)>, Refusal> {
+fn above<L: Ledger>(ledger: &L, item: &Item) -> Result<Option<(Item, Box<Tally>)>, Refusal> {
     let Some(place) = item.place else {
         return Ok(None);
     };
@@ -97,17 +99,17 @@ fn above<L: Ledger>(ledger: &L, item: &Item) -> Result<Option<(Item, Tally)>, Re
         return Ok(None);
     }
     let tally = ledger.tally(parent.id).cloned().ok_or(Refusal::Internal)?;
-    Ok(Some((parent, tally)))
+    Ok(Some((parent, Box::new(tally))))
 }
 
 /// The parent's move that follows from its child's.
-fn carry<L: Ledger>(ledger: &L, child: &Moved, parent: Item, tally: Tally) -> Moved {
+fn carry<L: Ledger>(ledger: &L, child: &Moved, parent: Item, tally: Box<Tally>) -> Moved {
     let route = ledger.route(&child.after);
     let mut after = tally.clone();
     if let Some(before) = &child.before {
-        after.take(&Share::of(before, route, child.tally_before.as_ref()));
+        after.take(&Share::of(before, route, child.tally_before.as_deref()));
     }
-    after.add(&Share::of(&child.after, route, child.tally_after.as_ref()));
+    after.add(&Share::of(&child.after, route, child.tally_after.as_deref()));
     Moved {
         before: Some(parent),
         after: parent,
@@ -126,7 +128,7 @@ fn write(moved: &Moved, event: Event, trail: Option<Trail>, changes: &mut Change
     if moved.tally_after != moved.tally_before
         && let Some(tally) = &moved.tally_after
     {
-        let tally = Box::new(tally.clone());
+        let tally = tally.clone();
         changes.push(Change::Tally { id: moved.after.id, tally });
     }
     if moved.before.is_some() && !(same && event == Event::Mark) {

@@ -291,8 +291,8 @@ impl<'a, L: Ledger> Step<'a, L> {
         let moved = Moved {
             before: Some(self.before),
             after: self.item,
-            tally_before: before,
-            tally_after: Some(after),
+            tally_before: before.map(Box::new),
+            tally_after: Some(Box::new(after)),
         };
         roll_up(self.ledger, moved, Event::Split, Some(self.trail), self.now, changes)
     }

@@ -57,8 +57,8 @@ pub(crate) fn split<L: Ledger>(
         let moved = Moved {
             before: Some(item),
             after: Item { marks, ..item },
-            tally_before: before,
-            tally_after: Some(tally),
+            tally_before: before.map(Box::new),
+            tally_after: Some(Box::new(tally)),
         };
         roll_up(ledger, moved, Event::Split, None, now, &mut changes)?;
         return Ok((settled, changes));

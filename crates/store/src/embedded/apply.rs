@@ -37,9 +37,7 @@ impl Tables {
 
     /// Sends the outbox to the log. Memory has changed already, so there is no way back.
     pub(crate) fn flush_or_stop(&mut self) {
-        if let Err(error) = self.flush() {
-            self.stop(&error);
-        }
+        self.flush(false).unwrap_or_else(|error| self.stop(&error));
     }
 
     pub(crate) fn stop(&self, error: &LogError) -> ! {
@@ -48,7 +46,7 @@ impl Tables {
 
     pub(crate) fn take(&mut self, change: Change, now: Timestamp) {
         match change {
-            Change::Create(created) => self.create(*created, now),
+            Change::Create(created) => self.create(created, now),
             Change::Item { item, event } => self.change(item, event, now),
             Change::Body { id, body } => self.replace_body(id, &body),
             Change::Trail { id, trail } => self.trail_for = Some((id.serial(), trail)),
@@ -127,9 +125,9 @@ impl Tables {
         }
     }
 
-    fn create(&mut self, created: Created, now: Timestamp) {
-        let Created { id, body, priority, state, stage, place, trail } = created;
-        let image = self.image_for(id, &body, priority, state, stage);
+    fn create(&mut self, created: Box<Created>, now: Timestamp) {
+        let Created { body, place, trail, .. } = &*created;
+        let image = self.image_for(&created);
         let place = place.map(|place| PlaceImage {
             parent: place.parent.serial(),
             generation: place.generation,
@@ -149,9 +147,9 @@ impl Tables {
         let image = Image { place, marks, ..image };
         let slot = self.slot_of(&image);
         let no = self.slab.insert(slot);
-        self.put_body_record(tag::CREATE, no, &image, &body);
+        self.put_body_record(tag::CREATE, no, &image, body);
         if let Some(trail) = trail {
-            self.put_trail_record(no, image.serial, &trail);
+            self.put_trail_record(no, image.serial, trail);
         }
         if let Some(place) = place {
             self.trees.add_child(place.parent, place.generation, place.ordinal, image.serial);
@@ -162,16 +160,11 @@ impl Tables {
         }
         self.enter(no, now);
         self.count(no, None, Status::Pending, None, now);
+        self.spent.created.push(created);
     }
 
-    fn image_for(
-        &mut self,
-        id: ItemId,
-        body: &Body,
-        priority: u8,
-        state: State,
-        stage: u8,
-    ) -> Image {
+    fn image_for(&mut self, created: &Created) -> Image {
+        let Created { id, ref body, priority, ref state, stage, .. } = *created;
         let key = body.key.as_ref();
         let key = key.map_or(0, |key| self.key_hash(&body.tenant, &body.queue, key));
         let state = match state {
@@ -259,6 +252,9 @@ impl Tables {
         now: Timestamp,
     ) {
         let old = *self.slab.get(no);
+        if before.has(Marks::PARENT) && !after.has(Marks::PARENT) {
+            self.trees.drop_tally(old.serial);
+        }
         let keeps_lease = before.lease().is_some() && before.lease() == after.lease();
         if !keeps_lease {
             self.leave(no);

@@ -8,26 +8,21 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use windrow_core::command::{Answer, Command, Grant, Outcome, Request};
+use windrow_core::command::{Answer, Command, Outcome, Request};
 use windrow_core::decide;
-use windrow_core::item::{Item, Marks};
 use windrow_core::limits::{ERROR_MAX, RETRY_AFTER_MS};
 use windrow_core::planted::{Bug, is_planted};
 use windrow_core::ports::{Happened, Ready, StoreError, Work};
 use windrow_core::refusal::{Full, Refusal};
-use windrow_core::rules::settle::settle;
-use windrow_core::trail::Trail;
-use windrow_core::transitions::Event;
-use windrow_core::{Change, Ledger, Timestamp};
+use windrow_core::{ItemId, Timestamp};
 
-use super::codec::body::get_body;
+use super::codec::Pack;
 use super::codec::record::tag;
-use super::codec::{Malformed, Pack, Reader};
-use super::log::{Loc, LogError, Segments};
+use super::intake::Asking;
 use super::outbox::Target;
 use super::schedule::lanes::LaneName;
-use super::schedule::names::Names;
-use super::tables::Tables;
+use super::tables::{Spent, Tables};
+use super::work::Placed;
 use super::{Embedded, Shared};
 
 /// Callers wait once this many bytes are not durable yet.
@@ -36,21 +31,33 @@ const PENDING_BYTES_MAX: usize = 16 << 20;
 const RESERVE_BYTES: usize = 64 << 10;
 /// What one item of a command may write: its last record, its trail, its parent's counts.
 const EACH_BYTES: usize = 1 << 10;
+/// Whoever claimed so many items is woken before they are durable, to read them meanwhile.
+const READ_EARLY: usize = 16;
 /// The clock is written when it has moved by this much.
 const CLOCK_MS: u64 = 1_000;
 
 /// What was decided, before it is durable.
-struct Decided {
-    answers: Vec<Answer>,
+#[derive(Debug)]
+pub(crate) struct Decided {
+    pub(crate) answers: Vec<Answer>,
     /// What each claim handed out and where it lies.
-    claimed: Vec<Vec<Placed>>,
+    pub(crate) claimed: Vec<Vec<Placed>>,
     /// Whether everything that was claimed lies on disk already, so that it may be read at once.
     on_disk: bool,
-    group: u64,
+    /// The group to wait for before answering, if any.
+    wait_for: Option<u64>,
+    _spent: Spent,
+}
+
+impl Decided {
+    fn claims(&self) -> usize {
+        self.claimed.iter().map(Vec::len).sum()
+    }
 }
 
 /// What came of a batch.
-enum Room {
+#[derive(Debug)]
+pub(crate) enum Room {
     Decided(Decided),
     /// Too much is under way; there may be room once the group `next` is durable.
     None {
@@ -59,12 +66,22 @@ enum Room {
     },
 }
 
-/// An item that was handed out, and where to read it.
-struct Placed {
-    item: Item,
-    body: Option<Loc>,
-    trail: Option<Loc>,
-    stage: Arc<str>,
+impl Room {
+    /// The group whose caller has next to nothing to do before it is durable.
+    pub(crate) fn idle_until(&self) -> Option<u64> {
+        match self {
+            Room::Decided(decided) => decided.wait_for.filter(|_| decided.claims() < READ_EARLY),
+            Room::None { .. } => None,
+        }
+    }
+
+    /// The group to wait for; zero for none.
+    pub(crate) fn group(&self) -> u64 {
+        match self {
+            Room::Decided(decided) => decided.wait_for.unwrap_or(0),
+            Room::None { .. } => 0,
+        }
+    }
 }
 
 /// Notices that wait for their group.
@@ -82,10 +99,13 @@ impl Embedded {
         now: Timestamp,
     ) -> Result<Vec<Answer<Work>>, StoreError> {
         let decided = self.decided(batch, now).await?;
-        let (group, must_wait) = (decided.group, self.must_wait(&decided.answers));
-        let durable = async || {
-            let unknown = |why: String| StoreError::OutcomeUnknown(why);
-            if must_wait { self.shared.durable.until(group).await.map_err(unknown) } else { Ok(()) }
+        let wait_for = decided.wait_for;
+        let durable = async || match wait_for {
+            Some(group) => {
+                let durable = self.shared.durable.until(group).await;
+                durable.map_err(StoreError::OutcomeUnknown)
+            }
+            None => Ok(()),
         };
         if decided.on_disk {
             // The disk is busy with the group anyway: read meanwhile, answer afterwards.
@@ -104,7 +124,7 @@ impl Embedded {
         now: Timestamp,
     ) -> Result<Decided, StoreError> {
         loop {
-            match self.shared.decide(batch, now)? {
+            match Asking::new(&self.shared, batch, now).await? {
                 Room::Decided(decided) => return Ok(decided),
                 Room::None { back, next } => {
                     batch = back;
@@ -113,73 +133,17 @@ impl Embedded {
             }
         }
     }
-
-    fn must_wait(&self, answers: &[Answer]) -> bool {
-        if is_planted(Bug::AckBeforeSync) {
-            return false;
-        }
-        if is_planted(Bug::AnswerBeforeGroup) && answers.iter().all(is_refusal) {
-            return false;
-        }
-        !answers.iter().all(|answer| matches!(answer, Answer::Claimed(None)))
-    }
-
-    /// Turns what was claimed into work, by reading bodies. Happens without the lock.
-    fn complete(&self, decided: Decided) -> Vec<Answer<Work>> {
-        let mut claimed = decided.claimed.into_iter();
-        let complete = |answer: Answer| {
-            let done: Result<Answer<Work>, std::convert::Infallible> = answer.map(|grant| {
-                let placed = claimed.next().unwrap_or_default();
-                let items = self.read_all(placed);
-                Ok(Grant { lease: grant.lease, expires_at: grant.expires_at, items })
-            });
-            match done {
-                Ok(answer) => answer,
-                Err(never) => match never {},
-            }
-        };
-        decided.answers.into_iter().map(complete).collect()
-    }
-
-    fn read_all(&self, placed: Vec<Placed>) -> Vec<Work> {
-        let mut scratch = Vec::new();
-        let mut items = Vec::with_capacity(placed.len());
-        for mut placed in placed {
-            match self.read_one(&mut placed, &mut scratch) {
-                Ok(work) => items.push(work),
-                Err(Unread::Moved) => {}
-                Err(Unread::Damaged(what)) => self.shared.quarantine(&placed.item, &what),
-            }
-        }
-        items
-    }
 }
 
-impl Embedded {
-    /// Reads an item that was handed out. Its record may have been moved while the disk was waited
-    /// for; then it is looked up again, unless the item is gone by now.
-    fn read_one(&self, placed: &mut Placed, scratch: &mut Vec<u8>) -> Result<Work, Unread> {
-        loop {
-            // The names are let go before the tables are locked: whoever has the tables may be
-            // waiting to add a name.
-            let read = {
-                let names = self.shared.names.read();
-                read_work(&self.shared.segments, &names, placed, scratch)
-            };
-            match read {
-                Err(Unread::Moved) => {
-                    let tables = self.shared.tables.lock();
-                    let no = tables.find_live(placed.item.id).ok_or(Unread::Moved)?;
-                    let slot = tables.slab.get(no);
-                    if (placed.body, placed.trail) == (slot.body, slot.trail) {
-                        return Err(Unread::Damaged("its segment is gone".into()));
-                    }
-                    (placed.body, placed.trail) = (slot.body, slot.trail);
-                }
-                read => return read,
-            }
-        }
+/// Whether these answers must not be given before their group is durable.
+fn must_wait(answers: &[Answer]) -> bool {
+    if is_planted(Bug::AckBeforeSync) {
+        return false;
     }
+    if is_planted(Bug::AnswerBeforeGroup) && answers.iter().all(is_refusal) {
+        return false;
+    }
+    !answers.iter().all(|answer| matches!(answer, Answer::Claimed(None)))
 }
 
 fn is_refusal(answer: &Answer) -> bool {
@@ -194,57 +158,15 @@ fn is_refusal(answer: &Answer) -> bool {
     }
 }
 
-/// Why an item that was handed out could not be read.
-enum Unread {
-    /// Its segment was dropped after what lives in it was moved.
-    Moved,
-    Damaged(String),
-}
-
-impl From<LogError> for Unread {
-    fn from(error: LogError) -> Unread {
-        match error {
-            LogError::Dropped { .. } => Unread::Moved,
-            error => Unread::Damaged(error.to_string()),
-        }
-    }
-}
-
-impl From<Malformed> for Unread {
-    fn from(malformed: Malformed) -> Unread {
-        Unread::Damaged(malformed.to_string())
-    }
-}
-
-fn read_work(
-    segments: &Segments,
-    names: &Names,
-    placed: &Placed,
-    scratch: &mut Vec<u8>,
-) -> Result<Work, Unread> {
-    let at = placed.body.ok_or_else(|| Unread::Damaged("it has no place".into()))?;
-    let (_, body) = get_body(segments.read(at, scratch)?.bytes, names)?;
-    let mut input = None;
-    if placed.item.stage > 0
-        && let Some(at) = placed.trail
-    {
-        let from = &mut Reader::new(segments.read(at, scratch)?.bytes);
-        from.serial()?;
-        let trail: Trail = from.get()?;
-        input = trail.input_of(placed.item.stage).map(<[u8]>::to_vec);
-    }
-    Ok(Work { item: placed.item, body, stage: placed.stage.clone(), input })
-}
-
 impl Shared {
     /// Decides a batch and leaves its records in the open group.
-    fn decide(&self, batch: Vec<Request>, now: Timestamp) -> Result<Room, StoreError> {
+    pub(crate) fn decide(&self, batch: Vec<Request>, now: Timestamp) -> Result<Room, StoreError> {
         let mut tables = self.tables.lock();
         if let Some(why) = self.durable.poisoned() {
             return Err(StoreError::Poisoned(why));
         }
-        if tables.writer().pending_bytes() >= PENDING_BYTES_MAX {
-            return Ok(Room::None { back: batch, next: tables.writer().durable() + 1 });
+        if let Some(next) = tables.must_wait_for_room() {
+            return Ok(Room::None { back: batch, next });
         }
         let run = AssertUnwindSafe(|| tables.run(batch, now));
         let Ok(decided) = catch_unwind(run) else {
@@ -252,42 +174,24 @@ impl Shared {
             self.poison(why);
             return Err(StoreError::Poisoned(why.into()));
         };
+        let group = tables.observed();
+        let tells = tables.tell_later(group);
         drop(tables);
         self.filled.notify_one();
-        Ok(Room::Decided(decided))
-    }
-
-    /// An item whose record is damaged goes out of reach, loudly. It goes back as if its holder had
-    /// released it, so that what is above it still counts right.
-    fn quarantine(&self, item: &Item, what: &str) {
-        let mut tables = self.tables.lock();
-        let (id, now) = (item.id, tables.now);
-        tables.unhealthy.replace(Some(format!("item {id} is unreadable: {what}")));
-        let held = tables.find_live(id).map(|no| tables.item_in(no));
-        if let Some(held) = held.filter(|held| held.lease() == item.lease())
-            && let Some(lease) = held.lease()
-            && self.durable.poisoned().is_none()
-        {
-            let item = Item { marks: held.marks.with(Marks::QUARANTINED), ..held };
-            tables.apply(Change::Item { item, event: Event::Mark }, now);
-            let release = Outcome::Release { delay_ms: 0 };
-            // Without its trail it cannot be released; then it stays marked under its lease.
-            let _marked_is_enough = settle(&mut *tables, lease, id, release, now);
-            tables.flush_or_stop();
+        if tells && self.durable.reached() >= group {
+            // It was durable before the syncer could know what to tell.
+            self.tell();
         }
-        drop(tables);
-        self.filled.notify_one();
+        Ok(Room::Decided(decided))
     }
 
     /// Writes and syncs one group; false if none waits. The one place where data becomes durable.
     /// Once the store has stopped nothing more does: after a failed sync the next one would lie.
     pub(crate) fn sync_step(&self) -> bool {
-        let sealed = {
-            let mut tables = self.tables.lock();
-            let stopped = self.durable.poisoned().is_some();
-            if stopped { None } else { tables.writer_mut().take() }
-        };
-        let Some(sealed) = sealed else { return false };
+        if self.durable.poisoned().is_some() {
+            return false;
+        }
+        let Some(sealed) = self.writer.lock().take() else { return false };
         if let Err(error) = sealed.write_and_sync()
             && !is_planted(Bug::SyncFailureIgnored)
         {
@@ -295,20 +199,20 @@ impl Shared {
             return false;
         }
         let group = sealed.sequence();
-        let told = {
-            let mut tables = self.tables.lock();
-            tables.writer_mut().done(sealed);
-            tables.told_by(group)
-        };
         self.durable.reach(group);
-        self.tell(told);
+        self.writer.lock().done(sealed);
+        self.tell();
         true
     }
 
-    /// Tells the listener what became durable.
-    pub(crate) fn tell(&self, told: Vec<Told>) {
+    /// Tells the listener what became durable, in order.
+    pub(crate) fn tell(&self) {
         let Some(listener) = self.listener.read().clone() else { return };
-        for told in told {
+        let mut told = self.told.lock();
+        let reached = self.durable.reached();
+        while told.front().is_some_and(|told| told.group <= reached)
+            && let Some(told) = told.pop_front()
+        {
             if !told.happened.is_empty() {
                 listener.happened(&told.happened);
             }
@@ -334,6 +238,9 @@ impl Tables {
                 answers.push(Answer::Refused(full));
                 continue;
             }
+            if let Command::Settle { items, .. } = &request.command {
+                self.warm(items);
+            }
             let answer = decide(self, request, now);
             self.flush_or_stop();
             if let Answer::Claimed(Some(grant)) = &answer {
@@ -341,11 +248,27 @@ impl Tables {
             }
             answers.push(answer);
         }
-        let group = self.observed();
-        self.tell_later(group);
-        let newest = claimed.iter().flatten().filter_map(|placed| placed.body.max(placed.trail));
+        let newest = claimed.iter().flatten().filter_map(Placed::newest);
         let on_disk = newest.max().is_none_or(|newest| self.writer().peek(newest).is_none());
-        Decided { answers, claimed, on_disk, group }
+        let wait_for = must_wait(&answers).then(|| self.observed());
+        let _spent = std::mem::take(&mut self.spent);
+        Decided { answers, claimed, on_disk, wait_for, _spent }
+    }
+
+    /// Looks at items that are about to end, so that the processor fetches them all at once instead
+    /// of one after the other.
+    fn warm(&self, items: &[(ItemId, Outcome)]) {
+        let keys = items.iter().filter_map(|(id, _)| self.find_live(*id));
+        let keys = keys.map(|no| self.slab.get(no).key);
+        std::hint::black_box(
+            keys.filter(|key| self.slab.with_key(*key, |_| true).is_some()).count(),
+        );
+    }
+
+    /// The group after which there may be room again, if too much is under way now.
+    fn must_wait_for_room(&self) -> Option<u64> {
+        let writer = self.writer();
+        (writer.pending_bytes() >= PENDING_BYTES_MAX).then(|| writer.durable() + 1)
     }
 
     /// Makes sure that what a command writes will find room, before anything is decided.
@@ -358,10 +281,13 @@ impl Tables {
         }
         let bytes = brought + RESERVE_BYTES.min(most / 8);
         let at_most = (bytes + self.beyond(command)).min(most);
-        let writer = self.writer_mut();
-        // Only if there is no other segment to go to must this one have room for the worst.
-        let ready = if writer.is_ready_for(at_most) { Ok(()) } else { writer.begin(at_most) };
-        match ready.and_then(|()| writer.begin(bytes)) {
+        let begun = {
+            let mut writer = self.writer();
+            // Only if there is no other segment to go to must this one have room for the worst.
+            let ready = if writer.is_ready_for(at_most) { Ok(()) } else { writer.begin(at_most) };
+            ready.and_then(|()| writer.begin(bytes))
+        };
+        match begun {
             Ok(()) => Ok(()),
             Err(error) if error.is_failed_sync() && !error.is_full() => self.stop(&error),
             Err(_) => Err(Refusal::StoreFull { what: Full::Disk, retry_after_ms: RETRY_AFTER_MS }),
@@ -398,25 +324,15 @@ impl Tables {
 
     /// The newest group that holds something which is visible now.
     pub(crate) fn observed(&self) -> u64 {
-        let open = self.writer().open_bytes() > 0;
-        self.writer().group_no() - u64::from(!open)
-    }
-
-    /// Where to read what a claim handed out. A repeated claim may name items that are gone.
-    fn place(&self, grant: &Grant<Item>) -> Vec<Placed> {
-        let placed = grant.items.iter().filter_map(|item| {
-            let slot = self.slab.get(self.find_live(item.id)?);
-            let known = self.names.route(item.route.0);
-            let stage = &known.route.stage(item.stage).name;
-            Some(Placed { item: *item, body: slot.body, trail: slot.trail, stage: stage.clone() })
-        });
-        placed.collect()
+        let writer = self.writer();
+        writer.group_no() - u64::from(writer.open_bytes() == 0)
     }
 
     /// Keeps what listeners are to be told until its group is durable.
-    pub(crate) fn tell_later(&mut self, group: u64) {
+    /// Says whether there is anything to tell.
+    pub(crate) fn tell_later(&mut self, group: u64) -> bool {
         if !self.notices.wanted {
-            return;
+            return false;
         }
         // In a fixed order: who is woken first must not hang on a hash.
         let mut counts: BTreeMap<(u32, u32), usize> = BTreeMap::new();
@@ -438,14 +354,10 @@ impl Tables {
         });
         let ready: Vec<Ready> = ready.collect();
         let happened = std::mem::take(&mut self.notices.happened);
-        if !ready.is_empty() || !happened.is_empty() {
-            self.told.push_back(Told { group, ready, happened });
+        let tells = !ready.is_empty() || !happened.is_empty();
+        if tells {
+            self.told.lock().push_back(Told { group, ready, happened });
         }
-    }
-
-    /// What listeners are to be told now that everything up to `group` is durable.
-    pub(crate) fn told_by(&mut self, group: u64) -> Vec<Told> {
-        let due = self.told.iter().take_while(|told| told.group <= group).count();
-        self.told.drain(..due).collect()
+        tells
     }
 }

@@ -38,6 +38,16 @@ impl Durable {
         ready.into_iter().for_each(|(_, waker)| waker.wake());
     }
 
+    /// Wakes somebody once a group is durable.
+    pub(crate) fn wake_at(&self, group: u64, waker: Waker) {
+        let mut waiting = self.waiting.lock();
+        if self.reached() >= group || waiting.poison.is_some() {
+            drop(waiting);
+            return waker.wake();
+        }
+        waiting.wakers.push((group, waker));
+    }
+
     /// Says that nothing will become durable any more, and wakes everybody.
     pub(crate) fn poison(&self, why: &str) {
         let mut waiting = self.waiting.lock();

@@ -77,7 +77,7 @@ impl Tables {
     /// A body that waits in the outbox must have a place before its slot goes.
     fn place_body(&mut self, no: SlotNo) {
         if self.slab.get(no).body.is_none() {
-            self.flush_or_stop();
+            self.flush(true).unwrap_or_else(|error| self.stop(&error));
         }
     }
 
@@ -107,6 +107,9 @@ impl Tables {
         check_step(&self.item_of(&image), item, event);
         self.history.remove(entry.serial);
         self.forget(&entry, Some(&image));
+        if !item.has(Marks::PARENT) {
+            self.trees.drop_tally(entry.serial);
+        }
         let slot = self.slot_of(&image);
         let no = self.slab.insert(slot);
         self.write_slot(no, item);
@@ -115,6 +118,9 @@ impl Tables {
         self.lanes.order(&slot, true);
         self.enter(no, now);
         let image = Image { trail: None, ..self.image(&slot) };
+        if let Some(revived) = &mut self.revived {
+            revived.push(slot.serial);
+        }
         self.out.push(tag::STATE, Target::Nobody, |out| image.put(out));
         if let Some(trail) = trail {
             self.put_trail_record(no, slot.serial, &trail);

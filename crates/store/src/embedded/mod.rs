@@ -1,10 +1,11 @@
 //! The embedded store: a segmented log on disk and a compact schedule in memory.
 //!
-//! Follow a submit: `commit.rs` takes the lock and asks the rules; `ledger.rs` shows them the
-//! [`tables`]; `apply.rs` takes their changes and leaves records in the [`outbox`]; the records go
-//! to the open group of the [`log`]; the syncer writes the group, and whoever waits in [`durable`]
-//! gets its answer. `open.rs` builds the tables again from the last snapshot and the log's tail;
-//! `space.rs` moves what still lives out of the oldest segment and drops the file.
+//! Follow a submit: it enters by the [`intake`]; `commit.rs` takes the lock and asks the rules;
+//! `ledger.rs` shows them the [`tables`]; `apply.rs` takes their changes and leaves records in the
+//! [`outbox`]; the records go to the open group of the [`log`]; the syncer writes the group, and
+//! whoever waits in [`durable`] gets its answer, with what `work.rs` read for it. `open.rs` builds
+//! the tables again from the last snapshot and the log's tail; `space.rs` moves what still lives
+//! out of the oldest segment and drops the file.
 
 mod apply;
 mod check;
@@ -15,6 +16,7 @@ pub mod disk;
 mod durable;
 mod families;
 mod finish;
+mod intake;
 mod ledger;
 pub mod log;
 mod open;
@@ -27,7 +29,9 @@ mod snapshot;
 mod space;
 mod tables;
 mod threads;
+mod work;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -35,9 +39,11 @@ use parking_lot::{Condvar, Mutex, RwLock};
 use windrow_core::Timestamp;
 use windrow_core::ports::Listener;
 
+use commit::Told;
 use disk::Disk;
 use durable::Durable;
-use log::Segments;
+use intake::Intake;
+use log::{Segments, Writer};
 use schedule::names::Names;
 use space::Keeper;
 use tables::Tables;
@@ -87,9 +93,15 @@ pub struct Embedded {
 }
 
 pub(crate) struct Shared {
+    pub(crate) intake: Intake,
     pub(crate) tables: Mutex<Tables>,
+    /// The end of the log. Whoever has the tables may take it too, never the other way round: the
+    /// syncer needs nothing else, and never waits for a decision.
+    pub(crate) writer: Arc<Mutex<Writer>>,
     /// Signals the syncer that a group waits.
     pub(crate) filled: Condvar,
+    /// What listeners are to be told, by the group that must be durable first.
+    pub(crate) told: Arc<Mutex<VecDeque<Told>>>,
     pub(crate) durable: Durable,
     pub(crate) names: Arc<RwLock<Names>>,
     pub(crate) segments: Arc<Segments>,
@@ -129,8 +141,14 @@ impl Embedded {
     }
 }
 
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.tables.lock().fmt(f)
+    }
+}
+
 impl std::fmt::Debug for Embedded {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.shared.tables.lock().fmt(f)
+        self.shared.fmt(f)
     }
 }

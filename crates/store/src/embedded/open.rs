@@ -17,6 +17,7 @@ use windrow_core::{ItemId, Timestamp};
 
 use super::disk::Disk;
 use super::durable::Durable;
+use super::intake::Intake;
 use super::ledger::nowhere;
 use super::log::{Loc, Log, LogError, Segments, StoreId};
 use super::schedule::history::Entry;
@@ -59,12 +60,16 @@ impl Embedded {
             None => (None, 0),
         };
         let recovered = log.recover(from, |group| tables.replay_group(&group, until))?;
-        tables.writer = Some(recovered.writer);
+        let durable = Durable::new(recovered.writer.durable());
+        let writer = Arc::new(Mutex::new(recovered.writer));
+        tables.writer = Some(Arc::clone(&writer));
         tables.derive()?;
-        let durable = Durable::new(tables.writer().durable());
         let keeper = Keeper::new(recovered.spares, start);
         let shared = Shared {
+            intake: Intake::default(),
+            told: Arc::clone(&tables.told),
             tables: Mutex::new(tables),
+            writer,
             filled: Condvar::new(),
             durable,
             names,
@@ -125,12 +130,14 @@ impl Tables {
             offer: None,
             ahead_lanes: Vec::new(),
             notices: Default::default(),
+            spent: Default::default(),
             told: Default::default(),
             clock_written: Timestamp::ZERO,
             writer: None,
             segments: Arc::clone(segments),
             memory_max: options.memory_max,
             command_bytes_max,
+            revived: None,
             bodies: (0, 0),
             unhealthy: Default::default(),
         }
@@ -204,7 +211,13 @@ impl Tables {
     }
 
     fn derive_history(&mut self) -> Result<(), OpenError> {
-        let entries: Vec<Entry> = self.history.iter().collect();
+        let mut entries: Vec<Entry> = self.history.iter().collect();
+        if !entries.is_sorted_by_key(|entry| entry.ended_s) {
+            // Records that were moved stand behind younger ones in the log.
+            entries.sort_by_key(|entry| entry.ended_s);
+            self.history = Default::default();
+            entries.iter().for_each(|entry| self.history.push(*entry));
+        }
         for entry in entries {
             let queue = self.owners.get(entry.owner).queue;
             let settings = Arc::clone(self.settings_no(queue));

@@ -8,7 +8,10 @@ use windrow_core::item::Status;
 pub(crate) struct Owners {
     owners: Vec<Owner>,
     by_names: HashMap<(u32, u32), u32>,
-    live: HashMap<u32, u64>,
+    /// The one that was asked for last.
+    recent: u32,
+    /// Live items of each queue, by its number.
+    live: Vec<u64>,
     /// Owners with more ended roots than they may keep.
     over: HashSet<u32>,
 }
@@ -33,10 +36,14 @@ fn is_live(status: Status) -> bool {
 
 impl Owners {
     pub(crate) fn number(&mut self, queue: u32, tenant: u32) -> u32 {
-        *self.by_names.entry((queue, tenant)).or_insert_with(|| {
-            self.owners.push(Owner { queue, tenant, counts: [0; 6], kept: 0 });
-            self.owners.len() as u32 - 1
-        })
+        let recent = self.owners.get(self.recent as usize);
+        if recent.is_none_or(|owner| (owner.queue, owner.tenant) != (queue, tenant)) {
+            self.recent = *self.by_names.entry((queue, tenant)).or_insert_with(|| {
+                self.owners.push(Owner { queue, tenant, counts: [0; 6], kept: 0 });
+                self.owners.len() as u32 - 1
+            });
+        }
+        self.recent
     }
 
     pub(crate) fn get(&self, no: u32) -> &Owner {
@@ -52,7 +59,11 @@ impl Owners {
         if let Some(to) = to {
             owner.counts[index(to)] += 1;
         }
-        let live = self.live.entry(owner.queue).or_default();
+        let queue = owner.queue as usize;
+        if queue >= self.live.len() {
+            self.live.resize(queue + 1, 0);
+        }
+        let live = &mut self.live[queue];
         *live -= u64::from(from.is_some_and(is_live));
         *live += u64::from(to.is_some_and(is_live));
     }
@@ -79,7 +90,7 @@ impl Owners {
     }
 
     pub(crate) fn live(&self, queue: u32) -> u64 {
-        self.live.get(&queue).copied().unwrap_or(0)
+        self.live.get(queue as usize).copied().unwrap_or(0)
     }
 
     /// Counts by queue, tenant and status, without the empty ones.

@@ -122,15 +122,13 @@ impl Store for Embedded {
     }
 
     fn advance(&self, now: Timestamp) {
-        let told = {
+        {
             let mut tables = self.shared.tables.lock();
             tables.advance(now);
             let group = tables.observed();
             tables.tell_later(group);
-            let durable = tables.writer().durable();
-            tables.told_by(durable)
-        };
-        self.shared.tell(told);
+        }
+        self.shared.tell();
     }
 
     fn listen(&self, listener: Arc<dyn Listener>) {

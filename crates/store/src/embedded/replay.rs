@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use windrow_core::LeaseId;
+use windrow_core::item::Marks;
 
 use super::codec::Malformed;
 use super::codec::record::{Image, ImageState, Record, Removed, tag_name};
@@ -161,8 +162,16 @@ impl Tables {
             return false;
         }
         self.history.remove_all(image.serial);
+        self.replay_marks(&image);
         self.put_slot(&Image { body, trail, ..image });
         true
+    }
+
+    /// An item without children, or whose children were left behind, has no counts.
+    fn replay_marks(&mut self, image: &Image) {
+        if !image.marks.has(Marks::PARENT) {
+            self.trees.drop_tally(image.serial);
+        }
     }
 
     fn replay_grant(&mut self, serial: u64, attempts: u16, lease: LeaseId) -> bool {
@@ -180,6 +189,7 @@ impl Tables {
         let ImageState::Done { end, at: ended } = image.state else { return };
         self.drop_slot(image.serial);
         self.history.remove_all(image.serial);
+        self.replay_marks(image);
         let owner = self.owners.number(image.queue, image.tenant);
         let (serial, root) = (image.serial, image.place.is_none());
         self.ids.seen(serial);

@@ -9,8 +9,9 @@ use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use rand::rngs::StdRng;
+use windrow_core::change::Created;
 use windrow_core::command::{Claim, Scope};
 use windrow_core::id::{IdSource, StoreTag};
 use windrow_core::item::{BlobRef, Item, Marks, Place, State};
@@ -70,6 +71,7 @@ pub(crate) struct Tables {
     /// The latest time that was ever seen; time never runs back.
     pub(crate) now: Timestamp,
     pub(crate) out: Outbox,
+    pub(crate) spent: Spent,
     /// A trail that waits for the item change it belongs to.
     pub(crate) trail_for: Option<(u64, Box<Trail>)>,
     pub(crate) offer: Option<Offer>,
@@ -77,17 +79,26 @@ pub(crate) struct Tables {
     pub(crate) ahead_lanes: Vec<u32>,
     pub(crate) notices: Notices,
     /// What listeners are to be told, by the group that must be durable first.
-    pub(crate) told: VecDeque<Told>,
+    pub(crate) told: Arc<Mutex<VecDeque<Told>>>,
     pub(crate) clock_written: Timestamp,
     /// None while the log is being replayed.
-    pub(crate) writer: Option<Writer>,
+    pub(crate) writer: Option<Arc<Mutex<Writer>>>,
     pub(crate) segments: Arc<Segments>,
     pub(crate) memory_max: u64,
     pub(crate) command_bytes_max: usize,
+    /// Items that ran again while copies of bodies wait to count. None if no copy waits.
+    pub(crate) revived: Option<Vec<u64>>,
     /// Bodies written since it was opened, and their bytes, to reckon what lives.
     pub(crate) bodies: (u64, u64),
     /// Deciding panicked or a record was unreadable since the store was opened.
     pub(crate) unhealthy: RefCell<Option<String>>,
+}
+
+/// What was written and is not needed any more. It is freed by whoever asked, without the lock.
+#[derive(Debug, Default)]
+pub(crate) struct Spent {
+    #[expect(clippy::vec_box, reason = "they come in boxes, and moving them costs")]
+    pub(crate) created: Vec<Box<Created>>,
 }
 
 /// What is paused, as numbers.
@@ -117,12 +128,8 @@ pub(crate) struct Notices {
 }
 
 impl Tables {
-    pub(crate) fn writer(&self) -> &Writer {
-        self.writer.as_ref().expect("the log is open")
-    }
-
-    pub(crate) fn writer_mut(&mut self) -> &mut Writer {
-        self.writer.as_mut().expect("the log is open")
+    pub(crate) fn writer(&self) -> MutexGuard<'_, Writer> {
+        self.writer.as_ref().expect("the log is open").lock()
     }
 
     pub(crate) fn tag(&self) -> StoreTag {
@@ -144,7 +151,7 @@ impl Tables {
 
     /// The number of a shared name; a new one is written to the log.
     pub(crate) fn text(&mut self, text: &Arc<str>) -> u32 {
-        if let Some(no) = self.names.find(text) {
+        if let Some(no) = self.names.find_again(text) {
             return no;
         }
         self.out.push(tag::TEXT, Target::Nobody, |out| text.put(out));
@@ -335,18 +342,29 @@ impl Tables {
     /// The hash of a key, never zero. Keyed with a secret of the store, so that nobody can choose
     /// keys that collide.
     pub(crate) fn key_hash(&self, tenant: &str, queue: &str, key: &str) -> u64 {
-        use std::hash::Hasher;
-        let mut hasher =
-            siphasher::sip::SipHasher13::new_with_keys(self.hash_key.0, self.hash_key.1);
-        for part in [tenant, queue, key] {
-            hasher.write(part.as_bytes());
-            hasher.write_u8(0xff);
-        }
-        hasher.finish().max(1)
+        let hasher = siphasher::sip::SipHasher13::new_with_keys(self.hash_key.0, self.hash_key.1);
+        let parts = [tenant, queue, key].map(str::as_bytes);
+        let mut short = [0; 128];
+        let len = parts.iter().map(|part| part.len() + 1).sum();
+        let hash = match short.get_mut(..len) {
+            Some(all) => {
+                let mut rest = &mut *all;
+                for part in parts {
+                    let (own, after) = rest.split_at_mut(part.len() + 1);
+                    own[..part.len()].copy_from_slice(part);
+                    own[part.len()] = 0xff;
+                    rest = after;
+                }
+                hasher.hash(all)
+            }
+            None => hasher.hash(&parts.map(|part| [part, &[0xff]].concat()).concat()),
+        };
+        hash.max(1)
     }
 
-    /// Sends the records of a command to the log, all into one group, and notes where they lie.
-    pub(crate) fn flush(&mut self) -> Result<(), LogError> {
+    /// Sends the records of a command to the log, all into one group, and notes where they lie. If
+    /// more of the command follows, the group is kept open for it.
+    pub(crate) fn flush(&mut self, more: bool) -> Result<(), LogError> {
         self.out.close();
         let mut tallies = std::mem::take(&mut self.out.tallies);
         for serial in tallies.drain(..) {
@@ -358,11 +376,13 @@ impl Tables {
             }
         }
         self.out.tallies = tallies;
+        let Some(writer) = &self.writer else { unreachable!("the log is open") };
+        let mut writer = writer.lock();
+        writer.hold(more);
         if self.out.waiting.is_empty() {
             return Ok(());
         }
         let overhead = self.out.waiting.len() * super::log::RECORD_OVERHEAD;
-        let Some(writer) = &mut self.writer else { unreachable!("the log is open") };
         writer.begin(self.out.bytes.len() + overhead)?;
         for waiting in &self.out.waiting {
             let bytes = &self.out.bytes[waiting.from..waiting.to];

@@ -40,17 +40,17 @@ impl Embedded {
             if self.shared.sync_step() {
                 continue;
             }
-            let mut tables = self.shared.tables.lock();
+            let mut writer = self.shared.writer.lock();
             if self.shared.durable.poisoned().is_some() {
                 return;
             }
-            if tables.writer().pending_bytes() > 0 {
+            if writer.has_group() {
                 continue;
             }
             if self.shared.is_stopping() {
                 return;
             }
-            self.shared.filled.wait(&mut tables);
+            self.shared.filled.wait(&mut writer);
         }
     }
 
@@ -75,7 +75,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.store.shared.stopping.store(true, Ordering::Release);
         // Under the lock, so that the syncer cannot miss it between its look and its sleep.
-        drop(self.store.shared.tables.lock());
+        drop(self.store.shared.writer.lock());
         self.store.shared.filled.notify_all();
         for thread in self.threads.drain(..) {
             thread.thread().unpark();

@@ -104,6 +104,13 @@ impl Round {
         }
     }
 
+    /// The median of what each round did of the one that ran beside it: a slow moment of the disk
+    /// meets both.
+    pub fn ratio(ours: &[Round], others: &[Round]) -> f64 {
+        let pairs = ours.iter().zip(others);
+        median(pairs.map(|(ours, other)| ours.items_per_s / other.items_per_s))
+    }
+
     /// The rounds as one: medians, and the worst of all.
     pub fn median(rounds: &[Round]) -> Round {
         let of = |figure: fn(&Round) -> f64| median(rounds.iter().map(figure));

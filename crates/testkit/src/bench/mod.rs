@@ -16,6 +16,10 @@ pub mod report;
 pub mod rig;
 pub mod scenario;
 
+/// The same as in the `windrow` binary, for Windrow and for the limit.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// The runtime that clients run on: the same for Windrow and for the limit.
 pub fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
     let threads = std::thread::available_parallelism().map_or(2, usize::from);

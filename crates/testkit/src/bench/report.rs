@@ -60,12 +60,13 @@ impl Row {
         row
     }
 
-    /// What the limit did beside it.
+    /// Rounds, and what the limit did beside each of them.
     #[must_use]
-    pub fn beside(self, ours: &Round, limit: &Round) -> Row {
-        self.with_round(ours)
+    pub fn beside(self, ours: &[Round], limits: &[Round]) -> Row {
+        let limit = Round::median(limits);
+        self.with_round(&Round::median(ours))
             .with("limit_per_s", limit.items_per_s)
-            .with("ratio", ours.items_per_s / limit.items_per_s)
+            .with("ratio", Round::ratio(ours, limits))
             .with("limit_worst_ms", limit.worst_us / 1e3)
             .with("limit_cpu_us_per_item", limit.cpu_us_per_item)
     }

@@ -15,7 +15,7 @@ use windrow_core::{Answer, Command};
 use windrow_store::embedded::disk::RealDisk;
 use windrow_store::embedded::{Embedded, Options, Running};
 
-use super::clients::{Done, Load, Maker, Until, ask, run};
+use super::clients::{Done, Load, Maker, Until, ask, now, run};
 use super::counted::{CountedDisk, Counters, Written};
 use super::measure::{Latencies, Round, cpu_us, kernel_written_bytes};
 
@@ -164,6 +164,8 @@ async fn keep_house<S: Store>(store: Arc<S>, stop: Arc<AtomicBool>) -> anyhow::R
     let mut removed = 0;
     loop {
         let is_last = stop.load(Ordering::Acquire);
+        store.advance(now());
+        let _when_to_look_again = store.next_due();
         loop {
             let answer = ask(&*store, Command::Reclaim { limit: SWEEP }).await?;
             let Answer::Reclaimed(reclaimed) = answer else { bail!("reclaim: {answer:?}") };

@@ -44,12 +44,12 @@ impl Stage {
     }
 
     pub fn rounds(&self) -> usize {
-        if self.quick { 3 } else { 5 }
+        if self.quick { 3 } else { 7 }
     }
 
     /// How long one round lasts.
     pub fn seconds(&self) -> f64 {
-        if self.quick { 0.3 } else { 0.6 }
+        if self.quick { 0.3 } else { 0.5 }
     }
 
     /// Tells whoever watches what is going on.

@@ -53,6 +53,9 @@ fn answer() -> anyhow::Result<()> {
         return repeat(seed, words.ops.unwrap_or(words.each));
     }
     let ops = words.ops.unwrap_or(LONG);
+    // A store that loses its disk in the middle of a change panics, as it should, and a panic that
+    // matters is a finding with its words.
+    std::panic::set_hook(Box::new(|_| {}));
     let started = Instant::now();
     let run = Run { words, ops, next: AtomicU64::new(0), done: Mutex::default() };
     std::thread::scope(|scope| {

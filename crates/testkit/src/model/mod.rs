@@ -80,6 +80,15 @@ impl Model {
         model
     }
 
+    /// A model that follows a store which dies now and then. Which item of a lane is the eighth is
+    /// counted in memory, so after a death the store begins to count anew; this model lets it hand
+    /// out the next in order or the oldest at any time, and nothing else.
+    pub fn uncounted(seed: u64) -> Model {
+        let model = Model::new(seed);
+        model.inside.lock().state.turns.uncounted = true;
+        model
+    }
+
     /// Everything that it holds.
     pub fn state(&self) -> State {
         self.inside.lock().state.clone()

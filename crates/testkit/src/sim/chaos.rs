@@ -40,16 +40,29 @@ impl Simulation {
             drawn if drawn < faults + 2 => self.audit()?,
             0..30 => self.churn(),
             30..90 => self.pass_time(),
-            90..210 => {
-                let life = self.life.as_mut().expect("a life is under way");
-                life.keep(&mut self.sometimes);
-            }
+            90..210 => self.keep()?,
             210..330 => {
                 self.life().store.sync_step();
             }
             _ => self.poll_somebody(),
         }
         self.look()
+    }
+
+    /// A piece of housekeeping. Right after a segment went, whatever lived in it must be durable
+    /// elsewhere: a power cut would show if it is not, and by chance there would seldom be one.
+    fn keep(&mut self) -> Lawful {
+        let life = self.life.as_mut().expect("a life is under way");
+        if life.keep(&mut self.sometimes) && self.plan.faults > 0 && self.dice.percent(30) {
+            return self.cut_power();
+        }
+        Ok(())
+    }
+
+    fn cut_power(&mut self) -> Lawful {
+        let disk = self.life().disk.crash();
+        self.sometimes.power_cuts += 1;
+        self.begin_again(disk)
     }
 
     /// Lets one client that is ready go on; if nobody is, the disk or the clock does.
@@ -108,11 +121,7 @@ impl Simulation {
         let (soon, room) = (1 + self.dice.below(40) as u64, self.dice.below(300 << 10) as u64);
         let life = self.life.as_mut().expect("a life is under way");
         match fault.map_or(Fault::PowerCut, |(_, fault)| *fault) {
-            Fault::PowerCut => {
-                let disk = life.disk.crash();
-                self.sometimes.power_cuts += 1;
-                return self.begin_again(disk);
-            }
+            Fault::PowerCut => return self.cut_power(),
             Fault::Kill => {
                 let disk = life.disk.kill();
                 self.sometimes.kills += 1;
@@ -140,9 +149,7 @@ impl Simulation {
         let life = self.life.as_mut().expect("a life is under way");
         if life.disk.is_off() {
             // Nothing runs without power.
-            let disk = life.disk.crash();
-            self.sometimes.power_cuts += 1;
-            return self.begin_again(disk);
+            return self.cut_power();
         }
         let Some(why) = life.store.poisoned() else {
             return match life.stopped_ticking {

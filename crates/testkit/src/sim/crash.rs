@@ -70,11 +70,12 @@ impl Simulation {
 
     fn reopen(&mut self, disk: SimDisk) -> Lawful {
         let now = self.now();
+        self.ledger.lock().dies();
         self.life = None;
         self.ledger.lock().crashed();
         self.full_until = 0;
         disk.set_capacity(None);
-        if self.dice.percent(4) {
+        if self.dice.percent(15) {
             self.check_directory(&disk)?;
         }
         let disk = self.cut_recovery(disk);

@@ -141,16 +141,17 @@ impl Life {
         while self.store.sync_step() {}
     }
 
-    /// Does a piece of housekeeping and counts what can be seen of it.
+    /// Does a piece of housekeeping and counts what can be seen of it. True if a file went.
     pub(crate) fn keep(&mut self, sometimes: &mut Sometimes) -> bool {
-        let worked = self.store.keep_step();
-        if worked {
-            let files = Files::of(&self.disk);
-            sometimes.snapshots += u64::from(files.snapshot > self.files.snapshot);
-            sometimes.segments_dropped += u64::from(files.oldest > self.files.oldest);
-            self.files = files;
+        if !self.store.keep_step() {
+            return false;
         }
-        worked
+        let files = Files::of(&self.disk);
+        let dropped = files.oldest > self.files.oldest;
+        sometimes.snapshots += u64::from(files.snapshot > self.files.snapshot);
+        sometimes.segments_dropped += u64::from(dropped);
+        self.files = files;
+        dropped
     }
 
     pub(crate) fn fingerprint(&self) -> Fingerprint {

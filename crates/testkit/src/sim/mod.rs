@@ -114,13 +114,15 @@ impl Simulation {
     fn new(seed: u64, ops: u64) -> Simulation {
         let mut dice = Splitmix(seed);
         let plan = Plan::draw(&mut dice);
+        let mut ledger = Ledger::new();
+        ledger.cramped = plan.is_cramped();
         Simulation {
             seed,
             ops,
             op: 0,
             dice,
             plan,
-            ledger: Arc::new(Mutex::new(Ledger::new())),
+            ledger: Arc::new(Mutex::new(ledger)),
             sometimes: Sometimes::default(),
             life: None,
             lives: 0,

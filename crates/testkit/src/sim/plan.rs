@@ -60,6 +60,11 @@ impl Plan {
         }
     }
 
+    /// Whether memory may run out.
+    pub(crate) fn is_cramped(&self) -> bool {
+        self.options.memory_max < 1 << 30
+    }
+
     pub(crate) fn clients(&self) -> usize {
         self.producers + self.workers + self.operators
     }
@@ -85,24 +90,41 @@ fn route(number: usize) -> Arc<Route> {
 
 /// An item that nobody enqueued yet.
 pub(crate) fn new_item(dice: &mut Splitmix, ledger: &mut Ledger, now: Timestamp) -> NewItem {
+    let mut body = new_body(dice);
+    body.key = dice.percent(45).then(|| format!("k{}", dice.below(KEYS)));
+    body.group = dice.percent(30).then(|| one(dice, &GROUPS).into());
+    let body = drafted(body, ledger);
+    let delayed = dice.percent(15);
+    NewItem {
+        priority: one(dice, &[0, 5, 5, 5, 10]),
+        not_before: if delayed { now.plus(dice.below(20_000) as u64) } else { Timestamp::ZERO },
+        on_duplicate: one(dice, &[OnDuplicate::Keep, OnDuplicate::Replace]),
+        on_split: one(dice, &[OnSplit::After, OnSplit::After, OnSplit::Supersede]),
+        ..NewItem::new(body)
+    }
+}
+
+/// Items that wait in the same line and could be handed out at once.
+pub(crate) fn alike(dice: &mut Splitmix, ledger: &mut Ledger, count: usize) -> Vec<NewItem> {
+    let body = new_body(dice);
+    (0..count).map(|_| NewItem::new(drafted(body.clone(), ledger))).collect()
+}
+
+fn new_body(dice: &mut Splitmix) -> Body {
     let kind = one(dice, &[0, 0, 1, 2, 2]);
     let mut body = Body::new(one(dice, &TENANTS), one(dice, &QUEUES));
     body.kind = ["item", "row", "document"][kind].into();
     body.route = route(kind);
     body.op = one(dice, &["ingest", "update", "delete"]).into();
-    body.key = dice.percent(45).then(|| format!("k{}", dice.below(KEYS)));
-    body.group = dice.percent(30).then(|| one(dice, &GROUPS).into());
+    body
+}
+
+/// A body with the payload of a new draft.
+fn drafted(mut body: Body, ledger: &mut Ledger) -> Body {
     let (tenant, queue, key) = (body.tenant.clone(), body.queue.clone(), body.key.clone());
     let number = ledger.draft(Draft { tenant, queue, key, parent: None });
     body.payload = payload_of(number);
-    let delayed = dice.percent(15);
-    NewItem {
-        body,
-        priority: one(dice, &[0, 5, 5, 5, 10]),
-        not_before: if delayed { now.plus(dice.below(20_000) as u64) } else { Timestamp::ZERO },
-        on_duplicate: one(dice, &[OnDuplicate::Keep, OnDuplicate::Replace]),
-        on_split: one(dice, &[OnSplit::After, OnSplit::After, OnSplit::Supersede]),
-    }
+    body
 }
 
 /// A child of an item that is being split: pages of a document, chunks of a page.

@@ -8,7 +8,7 @@ use windrow_engine::Failure;
 use super::Simulation;
 use super::clients::Doing;
 use super::ledger::{Finding, Lawful};
-use super::plan::RESOURCE;
+use super::plan::{RESOURCE, alike};
 use crate::suite::check_everything;
 
 /// Leases are taken back at most so late.
@@ -26,6 +26,7 @@ impl Simulation {
         self.calm()?;
         self.check_clients()?;
         self.check_waiters()?;
+        self.check_arrivals()?;
         self.check_early_calls()?;
         self.check_store()?;
         self.compare_with_ledger()?;
@@ -96,6 +97,21 @@ impl Simulation {
             }
         }
         Ok(())
+    }
+
+    /// Work that arrives at once wakes everybody who would take some of it.
+    fn check_arrivals(&mut self) -> Lawful {
+        let waits = |doing: &&Doing| matches!(doing, Doing::Waiting { .. });
+        let waiting = self.life().desk.doing.borrow().iter().filter(waits).count();
+        if waiting < 2 || self.dice.percent(50) {
+            return Ok(());
+        }
+        let items = alike(&mut self.dice, &mut self.ledger.lock(), 4 * waiting);
+        // Some or all may be refused.
+        self.submit(Command::Enqueue(items))?;
+        self.calm()?;
+        self.sometimes.arrivals_checked += 1;
+        self.check_waiters()
     }
 
     /// Nobody is called while time passes in which nothing becomes due.

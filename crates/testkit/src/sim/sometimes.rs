@@ -95,6 +95,8 @@ counters! {
     woken_in_vain,
     /// Waiting claims that were checked while nothing was under way.
     waiters_checked,
+    /// Moments in which work arrived for several that waited.
+    arrivals_checked,
 }
 
 impl Sometimes {

@@ -10,3 +10,4 @@ mod reclaim;
 mod rig;
 mod rot;
 mod sync;
+mod trees;

@@ -12,6 +12,7 @@ use windrow_store::embedded::disk::Disk as _;
 use windrow_testkit::clock::SimClock;
 use windrow_testkit::disk::SimDisk;
 use windrow_testkit::dump::dump;
+use windrow_testkit::moved;
 use windrow_testkit::stepped::Stepped;
 
 use crate::rig::{ask, claim, dumped, enqueue, find, keep, open, plain};
@@ -118,4 +119,14 @@ fn a_segment_of_which_something_cannot_be_read_is_not_dropped() {
     assert!(!disk.list().unwrap().contains(&first), "it is tried again");
     assert_eq!(before.difference(&dump(&store).unwrap()), None);
     assert_eq!(before.difference(&dumped(&disk.crash(), "after a crash")), None);
+}
+
+#[test]
+fn whatever_happens_to_an_item_while_it_is_moved_it_is_read_from_its_new_place() {
+    // A body was copied, and before the copy counted the item ended and came back. It still named
+    // the old place of its body, so the copy was taken for it: in memory, but not in the log, where
+    // the copy comes first and the old place last. The segment with the old place was dropped.
+    let mut runs = 0;
+    moved::explore(&mut runs).unwrap();
+    assert!(runs > 80, "only {runs} runs");
 }

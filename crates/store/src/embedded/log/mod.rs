@@ -40,6 +40,7 @@
 //! taken) → `spare` (ready, and the reserve for a full disk) → prepared next (header durable, name
 //! durable) → current → sealed → dropped: recycled into a spare, or removed. See `spares.rs`.
 
+mod ahead;
 mod ending;
 mod error;
 mod frame;
@@ -54,6 +55,7 @@ mod verify;
 mod walk;
 mod writer;
 
+pub use ahead::Ahead;
 pub use error::{Damage, LogError, Op, What};
 pub use frame::{Group, RECORD_OVERHEAD, Record, Records};
 pub use header::{FORMAT, StoreId};

@@ -278,10 +278,10 @@ fn next_name(state: &mut State, prefix: &str) -> String {
 
 /// Writes zeros from `start` to `end` in slices.
 pub(super) fn write_zeros(spare: &Spare, start: u32, end: u32) -> Result<(), LogError> {
-    let zeros = vec![0; SLICE_BYTES.min(end - start) as usize];
+    static ZEROS: [u8; SLICE_BYTES as usize] = [0; SLICE_BYTES as usize];
     let mut at = start;
     while at < end {
-        let slice = &zeros[..zeros.len().min((end - at) as usize)];
+        let slice = &ZEROS[..ZEROS.len().min((end - at) as usize)];
         let written = spare.file.write_at(slice, u64::from(at));
         written.map_err(LogError::io(&spare.name, Op::Write))?;
         at += slice.len() as u32;

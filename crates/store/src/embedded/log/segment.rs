@@ -21,7 +21,7 @@ use crate::embedded::disk::{Disk, DiskFile, DiskLock};
 pub(super) const FIRST_SEGMENT: u32 = 1;
 
 /// What a read fetches at once: most records need no second call.
-const READ_BYTES: usize = 1024;
+pub(super) const READ_BYTES: usize = 1024;
 
 const PREFIX: &str = "segment-";
 const SUFFIX: &str = ".log";
@@ -104,22 +104,37 @@ impl Segment {
     /// which only ever grows. The record must have been written: ask `Writer::peek` for younger
     /// ones.
     pub fn read<'a>(&self, offset: u32, scratch: &'a mut Vec<u8>) -> Result<Record<'a>, LogError> {
+        let (len, _) = self.fetch_record(offset, scratch, READ_BYTES)?;
+        let cut = || Damage::new(&self.name, offset, What::Record("is cut short")).into();
+        split_record(&scratch[..len]).map(|(record, _)| record).ok_or_else(cut)
+    }
+
+    /// Fetches the record whose header is at `offset`, checks it, and says how long it is. Up to
+    /// `ahead` bytes are fetched at once; what lies behind the record comes along, and how much of
+    /// `scratch` is filled is said too.
+    pub(super) fn fetch_record(
+        &self,
+        offset: u32,
+        scratch: &mut Vec<u8>,
+        ahead: usize,
+    ) -> Result<(usize, usize), LogError> {
         let damage = |why| LogError::from(Damage::new(&self.name, offset, What::Record(why)));
         if offset < HEADER_BYTES || offset >= self.bytes {
             return Err(damage("lies outside of the segment"));
         }
         let room = (self.bytes - offset) as usize;
-        self.fetch(offset, scratch, READ_BYTES.min(room))?;
-        let len = record_bytes(&scratch[..READ_BYTES.min(room)]).filter(|len| *len <= room);
+        let mut fetched = ahead.min(room);
+        self.fetch(offset, scratch, fetched)?;
+        let len = record_bytes(&scratch[..fetched]).filter(|len| *len <= room);
         let len = len.ok_or_else(|| damage("reaches beyond the segment"))?;
-        if len > READ_BYTES {
+        if len > fetched {
             self.fetch(offset, scratch, len)?;
+            fetched = len;
         }
         if !record_matches(scratch, len, self.salt, offset) {
             return Err(damage("does not match its checksum"));
         }
-        let (record, _) = split_record(&scratch[..len]).ok_or_else(|| damage("is cut short"))?;
-        Ok(record)
+        Ok((len, fetched))
     }
 
     fn fetch(&self, offset: u32, scratch: &mut Vec<u8>, len: usize) -> Result<(), LogError> {

@@ -3,6 +3,8 @@
 //! Sees one segment. Decides only whether a valid group with the expected number starts at the next
 //! place; what it means that none does is `ending.rs`'s question.
 
+use windrow_core::planted::{Bug, is_planted};
+
 use super::error::LogError;
 use super::frame::{GROUP_HEADER_BYTES, Group, GroupHeader, group_bytes};
 use super::header::HEADER_BYTES;
@@ -76,7 +78,8 @@ impl<'s> Walk<'s> {
         let Some(body) = bytes.get(GROUP_HEADER_BYTES as usize..whole) else {
             return Ok(None);
         };
-        if header.body_crc != segment.salt.body_crc(header.sequence, header.len, body) {
+        let found = segment.salt.body_crc(header.sequence, header.len, body);
+        if header.body_crc != found && !is_planted(Bug::TornGroupAccepted) {
             return Ok(None);
         }
         self.offset = offset + whole as u32;

@@ -46,6 +46,8 @@ pub struct Writer {
     in_flight: Option<Sealed>,
     durable: u64,
     buffers: Vec<Vec<u8>>,
+    /// The open group holds half a command, which must not be torn from the rest of it.
+    held: bool,
 }
 
 impl Writer {
@@ -53,7 +55,8 @@ impl Writer {
         let durable = position.sequence - 1;
         let (sealed, in_flight) = (VecDeque::new(), None);
         let (open, buffers) = (Vec::new(), Vec::new());
-        Writer { pool, current, position, open, sealed, in_flight, durable, buffers }
+        let held = false;
+        Writer { pool, current, position, open, sealed, in_flight, durable, buffers, held }
     }
 
     /// Starts a command whose records take at most `bytes`, [`RECORD_OVERHEAD`] each included: from
@@ -134,6 +137,16 @@ impl Writer {
         self.pool.space()
     }
 
+    /// Keeps the open group open, because more of the same command follows, or no longer.
+    pub fn hold(&mut self, held: bool) {
+        self.held = held;
+    }
+
+    /// Whether [`take`](Writer::take) has something to give.
+    pub fn has_group(&self) -> bool {
+        !self.sealed.is_empty() || !self.open.is_empty() && !self.held
+    }
+
     /// The oldest group that is not durable, for the syncer; the open one is sealed if none waits.
     /// None if there is nothing to write.
     ///
@@ -141,7 +154,7 @@ impl Writer {
     /// When another group is in flight.
     pub fn take(&mut self) -> Option<Sealed> {
         assert!(self.in_flight.is_none(), "one group is in flight at a time");
-        if self.sealed.is_empty() {
+        if self.sealed.is_empty() && !self.held {
             self.seal();
         }
         let group = self.sealed.pop_front()?;

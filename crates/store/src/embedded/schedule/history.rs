@@ -34,6 +34,8 @@ pub(crate) struct History {
     chunks: Vec<Chunk>,
     len: usize,
     made: u64,
+    /// Where in the last chunk the next record that is written has its entry, most likely.
+    next: usize,
 }
 
 #[derive(Debug)]
@@ -166,8 +168,15 @@ impl History {
 
     /// Says where a moved record is now.
     pub(crate) fn relocate(&mut self, serial: u64, at: Loc) {
-        for chunk in self.chunks.iter_mut().rev() {
-            if let Some(index) = chunk.find(serial) {
+        let History { chunks, next, .. } = self;
+        for chunk in chunks.iter_mut().rev() {
+            let guess = *next;
+            let found = match chunk.serials.get(guess) {
+                Some(known) if *known == serial && chunk.places[guess] & DEAD == 0 => Some(guess),
+                _ => chunk.find(serial),
+            };
+            if let Some(index) = found {
+                *next = index + 1;
                 let facts = chunk.places[index] & (ROOT | 3 << END_SHIFT);
                 let place = u64::from(at.segment()) << 32 | u64::from(at.offset());
                 chunk.places[index] = place | facts;

@@ -4,6 +4,7 @@
 //! eighth item is the lane's oldest, whatever its priority. Group limits belong to a stage and
 //! count live leases, so they can never leak.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 
 use hashbrown::{HashMap, HashSet};
@@ -13,7 +14,7 @@ use windrow_core::planted::{Bug, is_planted};
 use windrow_core::settings::Policy;
 
 use super::line::Line;
-use super::row::{Next, Row};
+use super::row::{Next, Row, Younger};
 use super::slab::{NIL, Slab, Slot, SlotNo, Spot};
 
 /// Classes of a lane: eleven priorities, each for first attempts and, above them, retries.
@@ -24,6 +25,8 @@ const CLASSES: usize = 22;
 pub(crate) struct Lanes {
     lanes: Vec<Lane>,
     by_name: HashMap<LaneName, u32>,
+    /// The lane that was asked for last.
+    recent: Cell<u32>,
     groups: HashMap<GroupKey, Group>,
     served: u64,
     /// What became claimable since this was last taken: lane and tenant, once per item.
@@ -50,10 +53,48 @@ pub(crate) struct Lane {
     rows: [Option<Box<Row>>; CLASSES],
     /// One bit per class with something to hand out.
     filled: u32,
-    /// The first item of each seat: (serial, class, tenant).
+    /// Not later than the first item of each seat: (serial, class, tenant). Most often exact; what
+    /// is handed out leaves its seat's entry behind, which is put right when it is looked at.
     ages: BTreeSet<(u64, u8, u32)>,
     handed: u32,
     served: u64,
+}
+
+impl Lane {
+    fn row(&mut self, class: u8) -> &mut Row {
+        self.rows[usize::from(class)].get_or_insert_default()
+    }
+
+    /// To be called whenever a seat changed.
+    fn settle_seat(&mut self, class: u8, tenant: u32) {
+        let Some(row) = &mut self.rows[usize::from(class)] else { return };
+        let age = row.settle_seat(tenant);
+        if row.is_empty() {
+            self.filled &= !(1 << class);
+        } else {
+            self.filled |= 1 << class;
+        }
+        if let Some(Younger { was, is }) = age {
+            was.map(|serial| self.ages.remove(&(serial, class, tenant)));
+            self.ages.insert((is, class, tenant));
+        }
+    }
+
+    /// The class and tenant of the oldest item of all, among tenants that `may`.
+    fn oldest(&mut self, may: impl Fn(u32) -> bool) -> Option<(u8, u32)> {
+        loop {
+            let oldest = self.ages.iter().find(|(_, _, tenant)| may(*tenant));
+            let (serial, class, tenant) = *oldest?;
+            let row = self.rows[usize::from(class)].as_mut();
+            match row.and_then(|row| row.correct(tenant, serial)) {
+                Some(first) if first == serial => return Some((class, tenant)),
+                corrected => {
+                    self.ages.remove(&(serial, class, tenant));
+                    corrected.map(|first| self.ages.insert((first, class, tenant)));
+                }
+            }
+        }
+    }
 }
 
 /// A tenant's group in one stage of one queue.
@@ -124,7 +165,13 @@ impl Allowed<'_> {
 
 impl Lanes {
     pub(crate) fn find(&self, name: LaneName) -> Option<u32> {
-        self.by_name.get(&name).copied()
+        let recent = self.recent.get();
+        if self.lanes.get(recent as usize).is_some_and(|lane| lane.name == name) {
+            return Some(recent);
+        }
+        let found = self.by_name.get(&name).copied()?;
+        self.recent.set(found);
+        Some(found)
     }
 
     pub(crate) fn add(&mut self, name: LaneName, policy: Policy) -> u32 {
@@ -269,54 +316,43 @@ impl Lanes {
     }
 
     fn row(&mut self, lane: u32, class: u8) -> &mut Row {
-        let rows = &mut self.lanes[lane as usize].rows;
-        rows[usize::from(class)].get_or_insert_default()
+        self.get_mut(lane).row(class)
     }
 
     fn settle_seat(&mut self, lane: u32, class: u8, tenant: u32) {
-        let lane = &mut self.lanes[lane as usize];
-        let Some(row) = &mut lane.rows[usize::from(class)] else { return };
-        let shift = row.settle_seat(tenant);
-        if row.is_empty() {
-            lane.filled &= !(1 << class);
-        } else {
-            lane.filled |= 1 << class;
-        }
-        if shift.was != shift.is {
-            shift.was.map(|serial| lane.ages.remove(&(serial, class, tenant)));
-            shift.is.map(|serial| lane.ages.insert((serial, class, tenant)));
-        }
+        self.get_mut(lane).settle_seat(class, tenant);
     }
 
     /// Gives or takes the tokens of a group, after what it holds or its load changed.
     fn refresh(&mut self, key: GroupKey) {
-        let Some(mut group) = self.groups.remove(&key) else { return };
+        let Lanes { lanes, groups, ready, watched, .. } = self;
+        let Some(group) = groups.get_mut(&key) else { return };
         let lowest = group.lines.iter().filter_map(|l| l.line.first()).map(|(s, _)| s).min();
-        for at in 0..group.lines.len() {
-            let GroupLine { lane, class, tenant, .. } = group.lines[at];
-            let policy = &self.lanes[lane as usize].policy;
-            let first = group.lines[at].line.first().map(|(serial, _)| serial);
-            let open = if policy.ordered {
-                group.load == 0 && first == lowest && lowest <= group.first_in_order().or(lowest)
+        let (load, first_in_order) = (group.load, group.first_in_order());
+        for line in &mut group.lines {
+            let (class, tenant) = (line.class, line.tenant);
+            let lane = &mut lanes[line.lane as usize];
+            let first = line.line.first().map(|(serial, _)| serial);
+            let open = if lane.policy.ordered {
+                load == 0 && first == lowest && lowest <= first_in_order.or(lowest)
             } else {
-                policy.group_limit.is_none_or(|limit| group.load < limit)
+                lane.policy.group_limit.is_none_or(|limit| load < limit)
             };
             let want = first.filter(|_| open);
-            let have = group.lines[at].token;
+            let have = std::mem::replace(&mut line.token, want);
             if want != have {
-                let seat = self.row(lane, class).seat(tenant);
+                let seat = lane.row(class).seat(tenant);
                 have.map(|serial| seat.tokens.remove(&(serial, key.group)));
                 want.map(|serial| seat.tokens.insert((serial, key.group)));
-                group.lines[at].token = want;
-                self.settle_seat(lane, class, tenant);
-                if have.is_none() {
-                    self.tell(lane, tenant);
+                lane.settle_seat(class, tenant);
+                if have.is_none() && *watched {
+                    ready.push((line.lane, tenant));
                 }
             }
         }
         group.lines.retain(|line| !line.line.is_empty());
-        if !group.is_over() {
-            self.groups.insert(key, group);
+        if group.is_over() {
+            groups.remove(&key);
         }
     }
 
@@ -410,8 +446,7 @@ impl Lanes {
         let may = |tenant| allowed.may(name, tenant);
         let oldest = (lane.handed + 1).is_multiple_of(OLDEST_EVERY);
         let (class, tenant) = if oldest {
-            let oldest = lane.ages.iter().find(|(_, _, tenant)| may(*tenant));
-            oldest.map(|(_, class, tenant)| (*class, *tenant))?
+            lane.oldest(may)?
         } else {
             let filled = lane.filled;
             let classes = (0..CLASSES as u8).rev().filter(|class| filled >> class & 1 == 1);

@@ -20,7 +20,12 @@ pub(crate) struct Names {
     by_text: HashMap<Arc<str>, TextNo>,
     routes: Vec<Known>,
     by_route: HashMap<Arc<Route>, u32>,
+    /// Names and the route that were asked for last: the next item mostly has the same.
+    recent: [TextNo; RECENT],
+    recent_route: u32,
 }
+
+const RECENT: usize = 16;
 
 /// A route, and the numbers of its stages' names.
 #[derive(Debug)]
@@ -36,6 +41,20 @@ impl Names {
 
     pub(crate) fn find(&self, text: &str) -> Option<TextNo> {
         self.by_text.get(text).copied()
+    }
+
+    /// The number of a name that was probably asked for a moment ago.
+    pub(crate) fn find_again(&mut self, text: &str) -> Option<TextNo> {
+        let ends = [text.as_bytes().first(), text.as_bytes().last()];
+        let ends = ends.into_iter().flatten().fold(0, |sum, byte| 3 * sum + usize::from(*byte));
+        let seat = (text.len() + ends) % RECENT;
+        let recent = self.recent[seat];
+        if self.texts.get(recent as usize).is_some_and(|known| **known == *text) {
+            return Some(recent);
+        }
+        let found = self.find(text)?;
+        self.recent[seat] = found;
+        Some(found)
     }
 
     /// The number of a name, and whether it is new.
@@ -58,8 +77,13 @@ impl Names {
         self.routes.get(no as usize).map(|known| Arc::clone(&known.route))
     }
 
-    pub(crate) fn find_route(&self, route: &Arc<Route>) -> Option<u32> {
-        self.by_route.get(route).copied()
+    pub(crate) fn find_route(&mut self, route: &Arc<Route>) -> Option<u32> {
+        let recent = self.routes.get(self.recent_route as usize);
+        if recent.is_some_and(|known| known.route == *route) {
+            return Some(self.recent_route);
+        }
+        self.recent_route = self.by_route.get(route).copied()?;
+        Some(self.recent_route)
     }
 
     /// Adds a route whose stages' names have numbers already.

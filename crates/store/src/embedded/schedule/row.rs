@@ -27,8 +27,10 @@ pub(crate) struct Seat {
     pub(crate) line: Line,
     /// Groups with room, by the serial of their first item.
     pub(crate) tokens: BTreeSet<(u64, u32)>,
-    /// The serial of the first item, as the lane's ages know it.
+    /// The serial of the first item.
     first: Option<u64>,
+    /// What the lane's ages say of it: that, or an earlier one that has gone.
+    aged: Option<u64>,
     in_ring: bool,
 }
 
@@ -50,11 +52,12 @@ impl Seat {
     }
 }
 
-/// How the first item of a seat changed.
+/// A seat's first item is earlier than the lane's ages say.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Shift {
+pub(crate) struct Younger {
+    /// What they say, if anything.
     pub(crate) was: Option<u64>,
-    pub(crate) is: Option<u64>,
+    pub(crate) is: u64,
 }
 
 impl Row {
@@ -66,11 +69,9 @@ impl Row {
         self.seats.entry(tenant).or_default()
     }
 
-    /// To be called whenever a seat changed; says how its first item did.
-    pub(crate) fn settle_seat(&mut self, tenant: u32) -> Shift {
-        let Some(seat) = self.seats.get_mut(&tenant) else {
-            return Shift { was: None, is: None };
-        };
+    /// To be called whenever a seat changed; says what the lane's ages must learn.
+    pub(crate) fn settle_seat(&mut self, tenant: u32) -> Option<Younger> {
+        let seat = self.seats.get_mut(&tenant)?;
         let was = seat.first;
         let is = seat.next().map(|(serial, _)| serial);
         seat.first = is;
@@ -83,10 +84,23 @@ impl Row {
             seat.in_ring = true;
             self.ring.push_back(tenant);
         }
+        let age = is.filter(|is| seat.aged.is_none_or(|aged| *is < aged));
+        let age = age.map(|is| Younger { was: seat.aged.replace(is), is });
         if is.is_none() && !seat.in_ring {
             self.seats.remove(&tenant);
         }
-        Shift { was, is }
+        age
+    }
+
+    /// What the lane's ages should say of a seat of which they say `aged`; none if nothing, or if
+    /// another entry says it.
+    pub(crate) fn correct(&mut self, tenant: u32, aged: u64) -> Option<u64> {
+        let seat = self.seats.get_mut(&tenant)?;
+        if seat.aged != Some(aged) {
+            return None;
+        }
+        seat.aged = seat.first;
+        seat.first
     }
 
     /// The tenant whose turn it is, among those that `may`; it goes to the end of the ring.

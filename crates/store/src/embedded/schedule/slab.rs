@@ -3,6 +3,8 @@
 //! A slot holds what the rules decide on and where the rest lies on disk. Everything that names a
 //! slot does so by its number; a freed number is used again.
 
+use std::cell::Cell;
+
 use hashbrown::HashTable;
 
 use crate::embedded::log::Loc;
@@ -122,6 +124,8 @@ pub(crate) struct Slab {
     live: usize,
     by_serial: Table,
     by_key: Table,
+    /// The slot that was looked for last: one command looks for the same item several times.
+    recent: Cell<SlotNo>,
 }
 
 impl Slab {
@@ -133,6 +137,7 @@ impl Slab {
             live: 0,
             by_serial: Table::new(),
             by_key: Table::new(),
+            recent: Cell::new(0),
         }
     }
 
@@ -181,7 +186,13 @@ impl Slab {
     }
 
     pub(crate) fn find(&self, serial: u64) -> Option<SlotNo> {
-        self.by_serial.find(mix(serial), |no| self.get(no).serial == serial)
+        let recent = self.recent.get();
+        if recent < self.used && self.get(recent).serial == serial {
+            return Some(recent);
+        }
+        let found = self.by_serial.find(mix(serial), |no| self.get(no).serial == serial)?;
+        self.recent.set(found);
+        Some(found)
     }
 
     /// The slots whose key has this hash.
@@ -228,10 +239,13 @@ fn piece(pieces: &[Box<[Slot]>], no: SlotNo) -> &Slot {
     &pieces[no as usize / PIECE][no as usize % PIECE]
 }
 
-/// Spreads a serial over all bits, so that it serves as its own hash.
+/// Spreads serials over all bits, sixteen neighbours together: what is created together is mostly
+/// claimed and settled together, and then finds its places in the table in the same cache line.
+/// The upper bits, by which the table tells entries apart, differ within the sixteen.
 fn mix(serial: u64) -> u64 {
-    let x = (serial ^ serial >> 29).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    x ^ x >> 32
+    let (block, own) = (serial >> 4, serial & 15);
+    let x = (block ^ block >> 29).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (x ^ x >> 32) << 4 ^ own ^ own << 60
 }
 
 /// Shards of a table. Each grows by itself, so no growth ever moves more than a small part.

@@ -37,6 +37,13 @@ impl Trees {
         !std::mem::replace(&mut parent.dirty, true)
     }
 
+    /// Forgets the counts of an item whose children were left behind.
+    pub(crate) fn drop_tally(&mut self, serial: u64) {
+        if let Some(parent) = self.parents.get_mut(&serial) {
+            parent.tally = None;
+        }
+    }
+
     /// The counts of a parent that are to be written.
     pub(crate) fn clean(&mut self, serial: u64) -> Option<&Tally> {
         let parent = self.parents.get_mut(&serial)?;

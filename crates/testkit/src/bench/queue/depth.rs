@@ -83,7 +83,7 @@ fn claims(stage: &Stage, depths: &[Depth]) -> anyhow::Result<Vec<Row>> {
     let mut worst = 0.0f64;
     for clients in CLIENTS {
         let mut rounds: Vec<Vec<Round>> = vec![Vec::new(); depths.len()];
-        for _ in 0..stage.rounds() + 2 {
+        for _ in 0..stage.rounds() {
             for (depth, rounds) in depths.iter().zip(&mut rounds) {
                 rounds.push(round(stage, depth, clients)?);
             }

@@ -68,9 +68,8 @@ impl Bench<'_> {
             stock = (stock + done.enqueued).saturating_sub(done.settled);
             ours.push(round);
         }
-        let (ours, limit) = (Round::median(&ours), Round::median(&limits));
-        let ratio = ours.items_per_s / limit.items_per_s;
-        stage.say(&format!("{name}: {:.0}/s, {ratio:.2} of the limit", ours.items_per_s));
-        Ok(Row::new(name).beside(&ours, &limit))
+        let (per_s, ratio) = (Round::median(&ours).items_per_s, Round::ratio(&ours, &limits));
+        stage.say(&format!("{name}: {per_s:.0}/s, {ratio:.2} of the limit"));
+        Ok(Row::new(name).beside(&ours, &limits))
     }
 }

@@ -70,8 +70,8 @@ pub(super) fn run(stage: &Stage) -> anyhow::Result<Vec<Row>> {
                 plains.push(plain.round(stage, &load)?);
                 riches.push(rich.round(stage, &load)?);
             }
+            let ratio = Round::ratio(&riches, &plains);
             let (ours, plain) = (Round::median(&riches), Round::median(&plains));
-            let ratio = ours.items_per_s / plain.items_per_s;
             worst = worst.min(ratio);
             let name = format!("rich {verb} {batch}x{clients}");
             stage.say(&format!("{name}: {:.0}/s, {ratio:.2} of plain", ours.items_per_s));

@@ -4,7 +4,7 @@ use windrow_core::command::Command;
 use windrow_core::{Request, RequestId};
 
 use super::{Client, Stopped};
-use crate::sim::plan::new_item;
+use crate::sim::plan::{alike, new_item};
 
 impl Client {
     pub(super) async fn produce(mut self) {
@@ -31,7 +31,10 @@ impl Client {
         let now = self.now();
         let items: Vec<_> = {
             let mut ledger = self.desk.ledger.lock();
-            (0..count).map(|_| new_item(&mut self.dice, &mut ledger, now)).collect()
+            match self.dice.percent(20) {
+                true => alike(&mut self.dice, &mut ledger, count),
+                false => (0..count).map(|_| new_item(&mut self.dice, &mut ledger, now)).collect(),
+            }
         };
         let request: Option<RequestId> = self.dice.percent(40).then(|| self.desk.next_request());
         let engine = self.desk.engine.clone();

@@ -93,6 +93,8 @@ pub struct Ledger {
     pub sometimes: Sometimes,
     /// The first law that did not hold.
     pub finding: Option<Finding>,
+    /// Memory may run out, which refuses single items of a batch.
+    pub cramped: bool,
     /// The latest time that the store was told.
     now: Timestamp,
     entries: VecDeque<Entry>,
@@ -183,6 +185,11 @@ impl Ledger {
         self.tell(None, What::Opened);
     }
 
+    /// The process dies: what its clients lose from now on was under way at its end.
+    pub fn dies(&mut self) {
+        self.crashing = true;
+    }
+
     /// The process is gone: what was not answered never will be.
     pub fn crashed(&mut self) {
         for entry in &mut self.entries {
@@ -190,7 +197,6 @@ impl Ledger {
                 entry.verdict = Verdict::Lost;
             }
         }
-        self.crashing = true;
         self.draw();
         self.crashing = false;
         self.tell(None, What::Crash);

@@ -331,7 +331,7 @@ impl Ledger {
 
     fn configured(&mut self, queue: Arc<str>, settings: Settings, certain: bool) -> Lawful {
         let age_ms = settings.retention.max_age_ms.min(FOLD_AFTER_MS);
-        let early = settings.forget_completed || settings.retention.max_per_tenant < 1_000;
+        let early = forgets(&settings);
         let keeping = self.keeping.entry(queue.clone()).or_insert(Keeping { age_ms, early });
         keeping.age_ms = keeping.age_ms.min(age_ms);
         keeping.early |= early;
@@ -390,17 +390,23 @@ impl Ledger {
         Ok(())
     }
 
-    /// A batch without keys happened wholly or not at all, and if it did then just now.
+    /// A batch without keys happened wholly or not at all, and if it did then just now, unless its
+    /// queue takes or keeps only some of it.
     fn batch_may_be_there(&mut self, items: &[NewItem]) {
+        let takes_all = |settings: &Settings| settings.live_max.is_none() && !forgets(settings);
         let plain = |new: &NewItem| {
             let settings = self.settings.get(&new.body.queue);
-            let limited = settings.is_some_and(|s| s.as_ref().is_none_or(|s| s.live_max.is_some()));
-            let early = self.keeping.get(&new.body.queue).is_some_and(|keeping| keeping.early);
-            new.body.key.is_none() && !limited && !early
+            let whole = settings.is_none_or(|known| known.as_ref().is_some_and(takes_all));
+            new.body.key.is_none() && whole
         };
-        if self.crashing && items.len() > 1 && items.iter().all(plain) {
+        if self.crashing && !self.cramped && items.len() > 1 && items.iter().all(plain) {
             let numbers = items.iter().filter_map(|new| number_in(&new.body.payload));
             self.batches.push(numbers.collect());
         }
     }
+}
+
+/// Whether ended items may go before they are old.
+fn forgets(settings: &Settings) -> bool {
+    settings.forget_completed || settings.retention.max_per_tenant < 1_000
 }
