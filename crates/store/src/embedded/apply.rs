@@ -22,7 +22,7 @@ use super::ledger::nowhere;
 use super::log::LogError;
 use super::outbox::Target;
 use super::schedule::lanes::{Lane, LaneName};
-use super::schedule::slab::{SlotNo, Spot, StateTag};
+use super::schedule::slab::{Rank, SlotNo, Spot, StateTag};
 use super::tables::Tables;
 
 /// A command's records beyond this many bytes may go to more than one group.
@@ -369,7 +369,7 @@ impl Tables {
         let slot = self.slab.get_mut(no);
         slot.lane = lane;
         slot.stage = item.stage;
-        slot.priority = item.priority;
+        slot.rank = Rank::new(item.priority, slot.rank.level());
         slot.attempts = item.attempts;
         slot.deferrals = item.deferrals;
         slot.generation = item.generation;

@@ -54,7 +54,7 @@ impl Embedded {
         let segments = Arc::clone(log.segments());
         let names = Arc::default();
         let mut tables = Tables::empty(&segments, &names, random, &options, command_bytes_max);
-        let start = snapshot::load(&*disk, &mut tables)?;
+        let start = snapshot::load::load(&*disk, &mut tables)?;
         let (from, until) = match &start {
             Some(start) => (Some(start.position), start.until),
             None => (None, 0),
@@ -151,6 +151,7 @@ impl Tables {
         let mut by_age: Vec<(u64, SlotNo)> =
             numbers.into_iter().map(|no| (self.slab.get(no).serial, no)).collect();
         by_age.sort_unstable();
+        self.slab.reserve_keys();
         for (_, no) in by_age {
             self.derive_slot(no)?;
         }

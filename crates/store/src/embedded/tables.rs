@@ -32,7 +32,7 @@ use super::schedule::lanes::{LaneName, Lanes};
 use super::schedule::leases::Leases;
 use super::schedule::names::{GroupNames, Names};
 use super::schedule::requests::Requests;
-use super::schedule::slab::{NIL, Slab, Slot, SlotNo, StateTag};
+use super::schedule::slab::{NIL, Rank, Slab, Slot, SlotNo, StateTag};
 use super::schedule::trees::Trees;
 
 /// Everything the store knows.
@@ -215,7 +215,7 @@ impl Tables {
             kind: KindNo(lane.kind),
             group: (slot.group != NIL).then_some(GroupNo(slot.group)),
             route: RouteNo(slot.route),
-            priority: slot.priority,
+            priority: slot.rank.priority(),
             stage: slot.stage,
             state,
             attempts: slot.attempts,
@@ -226,7 +226,7 @@ impl Tables {
                 parent: self.id(slot.parent),
                 generation: slot.place_generation,
                 ordinal: slot.ordinal,
-                level: slot.level,
+                level: slot.rank.level(),
             }),
             marks: Marks::from_bits(slot.marks),
         }
@@ -252,7 +252,7 @@ impl Tables {
             route: slot.route,
             group: self.groups.name(slot.group).cloned(),
             stage: slot.stage,
-            priority: slot.priority,
+            priority: slot.rank.priority(),
             state,
             attempts: slot.attempts,
             deferrals: slot.deferrals,
@@ -264,7 +264,7 @@ impl Tables {
                 parent: slot.parent,
                 generation: slot.place_generation,
                 ordinal: slot.ordinal,
-                level: slot.level,
+                level: slot.rank.level(),
             }),
             body: slot.body,
             trail: slot.trail,
@@ -291,7 +291,7 @@ impl Tables {
             parent: place.parent,
             ordinal: place.ordinal,
             place_generation: place.generation,
-            level: place.level,
+            rank: Rank::new(image.priority, place.level),
             lane,
             tenant: image.tenant,
             group,
@@ -302,7 +302,6 @@ impl Tables {
             skipped: image.skipped,
             marks: image.marks.bits(),
             stage: image.stage,
-            priority: image.priority,
             state,
             ..Slot::new(image.serial)
         }

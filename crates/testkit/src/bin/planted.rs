@@ -278,3 +278,36 @@ fn say(text: &str) -> anyhow::Result<()> {
     let _a_closed_pipe_is_no_error = std::io::stdout().write_all(text.as_bytes());
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BLIND: Suite = Suite { name: "blind", unit: "looks", meaning: "", run: || Ok(1) };
+
+    fn nervous() -> Verdict {
+        Err(Caught { after: 0, said: "something".into() })
+    }
+
+    const NERVOUS: Suite = Suite { name: "nervous", unit: "looks", meaning: "", run: nervous };
+
+    #[test]
+    fn a_bug_that_no_suite_notices_is_named() {
+        let missed = hunt(&[BLIND], &[Bug::OneWakeUp]).unwrap_err().to_string();
+        assert!(missed.contains("OneWakeUp"), "{missed}");
+        hunt(&[BLIND, NERVOUS], &[Bug::OneWakeUp]).unwrap();
+    }
+
+    #[test]
+    fn a_suite_that_complains_without_a_bug_is_named() {
+        control(&[BLIND]).unwrap();
+        let refused = control(&[BLIND, NERVOUS]).unwrap_err().to_string();
+        assert!(refused.contains("nervous"), "{refused}");
+    }
+
+    #[test]
+    fn a_bug_is_found_by_its_name_in_any_case() {
+        assert_eq!(named("onewakeup").unwrap(), Bug::OneWakeUp);
+        assert!(named("none").is_err());
+    }
+}

@@ -205,7 +205,7 @@ impl Lanes {
     fn class(&self, slot: &Slot) -> u8 {
         let retrying = Marks::from_bits(slot.marks).has(Marks::RETRYING);
         let first = self.get(slot.lane).policy.retry_first && retrying;
-        slot.priority * 2 + u8::from(first)
+        slot.rank.priority() * 2 + u8::from(first)
     }
 
     fn key(&self, slot: &Slot) -> Option<GroupKey> {

@@ -6,6 +6,7 @@
 use std::cell::Cell;
 
 use hashbrown::HashTable;
+use windrow_core::limits::{DEPTH_MAX, PRIORITY_MAX};
 
 use crate::embedded::log::Loc;
 
@@ -43,10 +44,28 @@ pub(crate) struct Slot {
     pub(crate) skipped: u16,
     pub(crate) marks: u16,
     pub(crate) stage: u8,
-    pub(crate) priority: u8,
-    pub(crate) level: u8,
+    pub(crate) rank: Rank,
     pub(crate) state: StateTag,
     pub(crate) spot: Spot,
+}
+
+/// Priority and level of an item, which fit one byte together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Rank(u8);
+
+impl Rank {
+    pub(crate) const fn new(priority: u8, level: u8) -> Rank {
+        const { assert!(PRIORITY_MAX < 16 && DEPTH_MAX <= 16) };
+        Rank(priority | level << 4)
+    }
+
+    pub(crate) fn priority(self) -> u8 {
+        self.0 & 15
+    }
+
+    pub(crate) fn level(self) -> u8 {
+        self.0 >> 4
+    }
 }
 
 /// The state of a slot; ended items have no slot.
@@ -99,8 +118,7 @@ const EMPTY: Slot = Slot {
     skipped: 0,
     marks: 0,
     stage: 0,
-    priority: 0,
-    level: 0,
+    rank: Rank(0),
     state: StateTag::Free,
     spot: Spot::Nowhere,
 };
@@ -208,6 +226,12 @@ impl Slab {
         }
     }
 
+    /// Makes room for the keys of all slots, before they are held one by one.
+    pub(crate) fn reserve_keys(&mut self) {
+        let Slab { pieces, by_key, live, .. } = self;
+        by_key.reserve(*live, |no| piece(pieces, no).key);
+    }
+
     pub(crate) fn free_key(&mut self, no: SlotNo) {
         let key = self.get(no).key;
         if key != 0 {
@@ -270,6 +294,12 @@ impl Table {
         self.shards[Table::shard(hash)].insert_unique(hash, no, |no| rehash(*no));
     }
 
+    fn reserve(&mut self, entries: usize, rehash: impl Fn(SlotNo) -> u64) {
+        for shard in &mut self.shards {
+            shard.reserve(entries / SHARDS, |no| rehash(*no));
+        }
+    }
+
     fn remove(&mut self, hash: u64, no: SlotNo) {
         if let Ok(entry) = self.shards[Table::shard(hash)].find_entry(hash, |known| *known == no) {
             entry.remove();
@@ -287,7 +317,7 @@ mod tests {
 
     #[test]
     fn a_slot_stays_small() {
-        assert!(size_of::<Slot>() <= 104, "{} bytes", size_of::<Slot>());
+        assert!(size_of::<Slot>() <= 96, "{} bytes", size_of::<Slot>());
     }
 
     #[test]
