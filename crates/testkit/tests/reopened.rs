@@ -6,7 +6,7 @@ use windrow_testkit::stream::{World, run};
 
 #[test]
 fn a_store_that_dies_all_the_time_is_the_store_that_lives() {
-    for seed in 0..50 {
+    for seed in 0..45 {
         let store = Reopened::new(seed, Mortality::default());
         if let Err(difference) = run(seed, 300, World::general(), &Model::uncounted(1), &store) {
             panic!("{difference}");
