@@ -160,7 +160,7 @@ impl Tables {
         }
         self.enter(no, now);
         self.count(no, None, Status::Pending, None, now);
-        self.spent.created.push(created);
+        self.spent.push(created);
     }
 
     fn image_for(&mut self, created: &Created) -> Image {

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use windrow_core::change::Created;
 use windrow_core::command::{Answer, Command, Outcome, Request};
 use windrow_core::decide;
 use windrow_core::limits::{ERROR_MAX, RETRY_AFTER_MS};
@@ -21,7 +22,7 @@ use super::codec::record::tag;
 use super::intake::Asking;
 use super::outbox::Target;
 use super::schedule::lanes::LaneName;
-use super::tables::{Spent, Tables};
+use super::tables::Tables;
 use super::work::Placed;
 use super::{Embedded, Shared};
 
@@ -46,7 +47,9 @@ pub(crate) struct Decided {
     on_disk: bool,
     /// The group to wait for before answering, if any.
     wait_for: Option<u64>,
-    _spent: Spent,
+    /// Freed with the answer, by the caller's thread.
+    #[expect(clippy::vec_box, reason = "they come in boxes, and moving them costs")]
+    _spent: Vec<Box<Created>>,
 }
 
 impl Decided {
@@ -208,6 +211,7 @@ impl Shared {
     /// Tells the listener what became durable, in order.
     pub(crate) fn tell(&self) {
         let Some(listener) = self.listener.read().clone() else { return };
+        // Held while the listener is told, so that nobody overtakes.
         let mut told = self.told.lock();
         let reached = self.durable.reached();
         while told.front().is_some_and(|told| told.group <= reached)

@@ -71,7 +71,9 @@ pub(crate) struct Tables {
     /// The latest time that was ever seen; time never runs back.
     pub(crate) now: Timestamp,
     pub(crate) out: Outbox,
-    pub(crate) spent: Spent,
+    /// What was written and is not needed any more. Whoever asked frees it, without the lock.
+    #[expect(clippy::vec_box, reason = "they come in boxes, and moving them costs")]
+    pub(crate) spent: Vec<Box<Created>>,
     /// A trail that waits for the item change it belongs to.
     pub(crate) trail_for: Option<(u64, Box<Trail>)>,
     pub(crate) offer: Option<Offer>,
@@ -92,13 +94,6 @@ pub(crate) struct Tables {
     pub(crate) bodies: (u64, u64),
     /// Deciding panicked or a record was unreadable since the store was opened.
     pub(crate) unhealthy: RefCell<Option<String>>,
-}
-
-/// What was written and is not needed any more. It is freed by whoever asked, without the lock.
-#[derive(Debug, Default)]
-pub(crate) struct Spent {
-    #[expect(clippy::vec_box, reason = "they come in boxes, and moving them costs")]
-    pub(crate) created: Vec<Box<Created>>,
 }
 
 /// What is paused, as numbers.

@@ -50,19 +50,21 @@ impl<'a> Ahead<'a> {
             && loc.offset() >= self.from
             && (loc.offset() - self.from) as usize <= self.fetched + GAP_BYTES;
         let skip = loc.offset().wrapping_sub(self.from) as usize;
-        if near && let Some(len) = held(segment, &self.window[..self.fetched], skip, loc) {
-            let (record, _) = split_record(&self.window[skip..skip + len])
-                .unwrap_or_else(|| unreachable!("its length was checked"));
-            return Ok(record);
-        }
-        self.next = if near { (self.next * 4).min(AHEAD_BYTES) } else { READ_BYTES };
-        self.from = loc.offset();
-        self.fetched = 0;
-        let (len, fetched) = segment.fetch_record(loc.offset(), &mut self.window, self.next)?;
-        self.fetched = fetched;
-        let (record, _) = split_record(&self.window[..len])
-            .unwrap_or_else(|| unreachable!("its length was checked"));
-        Ok(record)
+        let known =
+            if near { held(segment, &self.window[..self.fetched], skip, loc) } else { None };
+        let bytes = match known {
+            Some(len) => skip..skip + len,
+            None => {
+                self.next = if near { (self.next * 4).min(AHEAD_BYTES) } else { READ_BYTES };
+                self.from = loc.offset();
+                self.fetched = 0;
+                let fetch = segment.fetch_record(loc.offset(), &mut self.window, self.next)?;
+                self.fetched = fetch.1;
+                0..fetch.0
+            }
+        };
+        let record = split_record(&self.window[bytes]);
+        Ok(record.unwrap_or_else(|| unreachable!("its length was checked")).0)
     }
 }
 
