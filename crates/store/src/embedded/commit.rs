@@ -242,8 +242,10 @@ impl Tables {
                 answers.push(Answer::Refused(full));
                 continue;
             }
-            if let Command::Settle { items, .. } = &request.command {
-                self.warm(items);
+            match &request.command {
+                Command::Settle { items, .. } => self.warm_settle(items),
+                Command::Claim(claim) if claim.max > 1 => self.warm_claim(claim),
+                _ => {}
             }
             let answer = decide(self, request, now);
             self.flush_or_stop();
@@ -261,12 +263,14 @@ impl Tables {
 
     /// Looks at items that are about to end, so that the processor fetches them all at once instead
     /// of one after the other.
-    fn warm(&self, items: &[(ItemId, Outcome)]) {
-        let keys = items.iter().filter_map(|(id, _)| self.find_live(*id));
-        let keys = keys.map(|no| self.slab.get(no).key);
-        std::hint::black_box(
-            keys.filter(|key| self.slab.with_key(*key, |_| true).is_some()).count(),
-        );
+    fn warm_settle(&self, items: &[(ItemId, Outcome)]) {
+        let slots = items.iter().filter_map(|(id, _)| self.find_live(*id));
+        let seen = slots.map(|no| {
+            let slot = self.slab.get(no);
+            let keyed = self.slab.with_key(slot.key, |_| true).is_some();
+            u32::from(keyed) ^ self.lanes.group_load(slot)
+        });
+        std::hint::black_box(seen.fold(0, |all, one| all ^ one));
     }
 
     /// The group after which there may be room again, if too much is under way now.

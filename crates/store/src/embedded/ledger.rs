@@ -120,6 +120,21 @@ impl Tables {
         Offer { claim: claim.clone(), lanes, tenants }
     }
 
+    /// The same, remembered from one item of a claim to the next.
+    fn offer_for(&mut self, claim: &Claim) -> Offer {
+        let known = self.offer.take().filter(|offer| offer.claim == *claim);
+        known.unwrap_or_else(|| self.resolve(claim))
+    }
+
+    /// Looks at what a claim is about to take.
+    pub(crate) fn warm_claim(&mut self, claim: &Claim) {
+        let offer = self.offer_for(claim);
+        if let [lane] = *offer.lanes {
+            self.lanes.warm(&self.slab, lane, claim.max);
+        }
+        self.offer = Some(offer);
+    }
+
     /// Whether a whole lane may be claimed from now.
     pub(crate) fn is_open(&self, lane: u32, now: Timestamp) -> bool {
         let lane = self.lanes.get(lane);
@@ -397,8 +412,7 @@ impl Ledger for Tables {
 
     fn candidate(&mut self, claim: &Claim, now: Timestamp) -> Option<Item> {
         self.advance(now);
-        let known = self.offer.take().filter(|offer| offer.claim == *claim);
-        let offer = known.unwrap_or_else(|| self.resolve(claim));
+        let offer = self.offer_for(claim);
         let Pauses { tenants: paused, cells, .. } = &self.pauses;
         let allowed = Allowed { tenants: &offer.tenants, paused, cells };
         let lane = self.lanes.pick(&offer.lanes, &allowed, |lane| self.is_open(lane, now));

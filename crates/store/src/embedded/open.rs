@@ -27,6 +27,9 @@ use super::space::Keeper;
 use super::tables::Tables;
 use super::{Embedded, Options, Shared};
 
+/// Slots that are looked at together before each is put in line.
+const SOME: usize = 64;
+
 /// Why a data directory could not be opened. Nothing in it was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
@@ -146,14 +149,16 @@ impl Tables {
     /// Builds everything that is derived from what the items are.
     fn derive(&mut self) -> Result<(), OpenError> {
         self.derive_policies();
-        let numbers: Vec<SlotNo> = self.slab.iter().map(|(no, _)| no).collect();
+        self.slab.hold_keys(|slot| !matches!(slot.state, StateTag::Held | StateTag::Free));
         // Lines are linked in the order in which they are filled: oldest first keeps them linked.
         let mut by_age: Vec<(u64, SlotNo)> =
-            numbers.into_iter().map(|no| (self.slab.get(no).serial, no)).collect();
+            self.slab.iter().map(|(no, slot)| (slot.serial, no)).collect();
         by_age.sort_unstable();
-        self.slab.reserve_keys();
-        for (_, no) in by_age {
-            self.derive_slot(no)?;
+        for some in by_age.chunks(SOME) {
+            self.lanes.warm_joins(&self.slab, some.iter().map(|(_, no)| *no));
+            for (_, no) in some {
+                self.derive_slot(*no)?;
+            }
         }
         self.leases.drop_empty();
         self.derive_history()
@@ -186,9 +191,6 @@ impl Tables {
         }
         self.slab.get_mut(no).spot = Spot::Nowhere;
         self.lanes.order(&slot, true);
-        if slot.state != StateTag::Held {
-            self.slab.hold_key(no);
-        }
         if Marks::from_bits(slot.marks).has(Marks::CANCELLING) {
             self.cancelling.insert(slot.serial);
         }

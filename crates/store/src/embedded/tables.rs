@@ -302,6 +302,13 @@ impl Tables {
         }
     }
 
+    /// Looks for the groups of images, so that the processor fetches them all at once instead of
+    /// one after the other.
+    pub(crate) fn warm_groups(&self, images: &[Image]) {
+        let find = |image: &Image| self.groups.find(image.tenant, image.group.as_ref()?);
+        std::hint::black_box(images.iter().filter_map(find).fold(0, |all, one| all ^ one));
+    }
+
     /// The item that an image of history describes.
     pub(crate) fn item_of(&self, image: &Image) -> Item {
         let end = match image.state {

@@ -61,6 +61,7 @@ pub struct Maker {
     template: Body,
     shape: Shape,
     tenants: Vec<Arc<str>>,
+    groups: Vec<Arc<str>>,
     noise: Vec<u8>,
     next: AtomicU64,
 }
@@ -79,10 +80,13 @@ pub const PLAIN: Shape = Shape { tenants: 1, groups: 0, all_priorities: false };
 
 impl Maker {
     pub fn new(queue: &str, shape: Shape) -> Arc<Maker> {
-        let tenants: Vec<Arc<str>> =
-            (0..shape.tenants).map(|no| format!("tenant-{no}").into()).collect();
+        let names = |what: &str, count: u64| -> Vec<Arc<str>> {
+            (0..count).map(|no| format!("{what}-{no}").into()).collect()
+        };
+        let (tenants, groups) = (names("tenant", shape.tenants), names("group", shape.groups));
         let template = Body::new(Arc::clone(&tenants[0]), queue);
-        Arc::new(Maker { template, shape, tenants, noise: noise(), next: AtomicU64::new(0) })
+        let next = AtomicU64::new(0);
+        Arc::new(Maker { template, shape, tenants, groups, noise: noise(), next })
     }
 
     pub fn queue(&self) -> Arc<str> {
@@ -113,7 +117,7 @@ impl Maker {
             body.tenant = Arc::clone(&self.tenants[(number % tenants) as usize]);
         }
         if groups > 0 {
-            body.group = Some(format!("group-{}", number / tenants % groups).into());
+            body.group = Some(Arc::clone(&self.groups[(number / tenants % groups) as usize]));
         }
         let mut item = NewItem::new(body);
         if all_priorities {

@@ -10,8 +10,8 @@ use windrow_core::item::End;
 
 use crate::embedded::log::Loc;
 
-/// Entries per chunk.
-const CHUNK: usize = 4096;
+/// Entries per chunk: as many as fit 64 KiB, which allocators hand out without a rest.
+const CHUNK: usize = (64 << 10) / size_of::<Packed>();
 /// Seconds that one chunk may span, because entries keep their time in sixteen bits.
 const SPAN_S: u64 = u16::MAX as u64;
 
@@ -47,23 +47,75 @@ struct Chunk {
     dead: usize,
     low: u64,
     high: u64,
-    serials: Vec<u64>,
-    places: Vec<u64>,
-    owners: Vec<u32>,
-    ended: Vec<u16>,
+    entries: Vec<Packed>,
 }
+
+/// An entry in 22 bytes: serial, place and facts, owner, and seconds after the chunk's first.
+#[derive(Clone, Copy, Debug)]
+struct Packed([u8; 22]);
 
 // A place packs a segment, an offset below 2^26 and six bits of facts into 64 bits.
 const DEAD: u64 = 1 << 31;
 const ROOT: u64 = 1 << 30;
 const END_SHIFT: u32 = 28;
+const FACTS: u64 = ROOT | 3 << END_SHIFT;
 const OFFSET_MASK: u64 = (1 << END_SHIFT) - 1;
 
-fn pack(entry: &Entry) -> u64 {
-    let end = entry.end as u64;
-    let root = if entry.root { ROOT } else { 0 };
-    debug_assert!(u64::from(entry.at.offset()) <= OFFSET_MASK);
-    u64::from(entry.at.segment()) << 32 | root | end << END_SHIFT | u64::from(entry.at.offset())
+impl Packed {
+    fn new(entry: &Entry, base_s: u64) -> Packed {
+        let root = if entry.root { ROOT } else { 0 };
+        let facts = root | (entry.end as u64) << END_SHIFT;
+        let mut bytes = [0; 22];
+        bytes[..8].copy_from_slice(&entry.serial.to_le_bytes());
+        bytes[16..20].copy_from_slice(&entry.owner.to_le_bytes());
+        bytes[20..].copy_from_slice(&((entry.ended_s - base_s) as u16).to_le_bytes());
+        let mut packed = Packed(bytes);
+        packed.set_place(place_at(entry.at) | facts);
+        packed
+    }
+
+    fn part<const N: usize>(&self, from: usize) -> [u8; N] {
+        let mut part = [0; N];
+        part.copy_from_slice(&self.0[from..from + N]);
+        part
+    }
+
+    fn serial(&self) -> u64 {
+        u64::from_le_bytes(self.part(0))
+    }
+
+    fn place(&self) -> u64 {
+        u64::from_le_bytes(self.part(8))
+    }
+
+    fn set_place(&mut self, place: u64) {
+        self.0[8..16].copy_from_slice(&place.to_le_bytes());
+    }
+
+    fn is_dead(&self) -> bool {
+        self.place() & DEAD != 0
+    }
+
+    fn entry(&self, base_s: u64) -> Option<Entry> {
+        const ENDS: [End; 4] = [End::Completed, End::Failed, End::Cancelled, End::Skipped];
+        let place = self.place();
+        if self.is_dead() {
+            return None;
+        }
+        Some(Entry {
+            serial: self.serial(),
+            at: Loc::new((place >> 32) as u32, (place & OFFSET_MASK) as u32)?,
+            owner: u32::from_le_bytes(self.part(16)),
+            end: ENDS[(place >> END_SHIFT & 3) as usize],
+            root: place & ROOT != 0,
+            ended_s: base_s + u64::from(u16::from_le_bytes(self.part(20))),
+        })
+    }
+}
+
+fn place_at(at: Loc) -> u64 {
+    debug_assert!(u64::from(at.offset()) <= OFFSET_MASK);
+    u64::from(at.segment()) << 32 | u64::from(at.offset())
 }
 
 impl Chunk {
@@ -75,40 +127,22 @@ impl Chunk {
             dead: 0,
             low: u64::MAX,
             high: 0,
-            serials: Vec::with_capacity(CHUNK),
-            places: Vec::with_capacity(CHUNK),
-            owners: Vec::with_capacity(CHUNK),
-            ended: Vec::with_capacity(CHUNK),
+            entries: Vec::with_capacity(CHUNK),
         }
     }
 
     fn len(&self) -> usize {
-        self.serials.len()
+        self.entries.len()
     }
 
     fn push(&mut self, entry: &Entry) {
         self.low = self.low.min(entry.serial);
         self.high = self.high.max(entry.serial);
-        self.serials.push(entry.serial);
-        self.places.push(pack(entry));
-        self.owners.push(entry.owner);
-        self.ended.push((entry.ended_s - self.base_s) as u16);
+        self.entries.push(Packed::new(entry, self.base_s));
     }
 
-    fn entry(&self, index: usize) -> Option<Entry> {
-        const ENDS: [End; 4] = [End::Completed, End::Failed, End::Cancelled, End::Skipped];
-        let place = self.places[index];
-        if place & DEAD != 0 {
-            return None;
-        }
-        Some(Entry {
-            serial: self.serials[index],
-            at: Loc::new((place >> 32) as u32, (place & OFFSET_MASK) as u32)?,
-            owner: self.owners[index],
-            end: ENDS[(place >> END_SHIFT & 3) as usize],
-            root: place & ROOT != 0,
-            ended_s: self.base_s + u64::from(self.ended[index]),
-        })
+    fn iter(&self) -> impl Iterator<Item = Entry> {
+        self.entries.iter().filter_map(|entry| entry.entry(self.base_s))
     }
 
     fn find(&self, serial: u64) -> Option<usize> {
@@ -116,25 +150,22 @@ impl Chunk {
             return None;
         }
         let index = if self.sealed {
-            self.serials.binary_search(&serial).ok()?
+            self.entries.binary_search_by_key(&serial, Packed::serial).ok()?
         } else {
-            self.serials.iter().rposition(|known| *known == serial)?
+            self.entries.iter().rposition(|known| known.serial() == serial)?
         };
-        (self.places[index] & DEAD == 0).then_some(index)
+        (!self.entries[index].is_dead()).then_some(index)
     }
 
     /// Sorts the entries, drops the dead ones and gives back what is not needed.
     fn pack(&mut self) {
-        let mut entries: Vec<Entry> = (0..self.len()).filter_map(|i| self.entry(i)).collect();
-        entries.sort_unstable_by_key(|entry| entry.serial);
-        let mut packed = Chunk::new(self.number, self.base_s);
-        entries.iter().for_each(|entry| packed.push(entry));
-        packed.serials.shrink_to_fit();
-        packed.places.shrink_to_fit();
-        packed.owners.shrink_to_fit();
-        packed.ended.shrink_to_fit();
-        packed.sealed = true;
-        *self = packed;
+        self.entries.retain(|entry| !entry.is_dead());
+        self.entries.sort_unstable_by_key(Packed::serial);
+        self.entries.shrink_to_fit();
+        self.low = self.entries.first().map_or(u64::MAX, Packed::serial);
+        self.high = self.entries.last().map_or(0, Packed::serial);
+        self.dead = 0;
+        self.sealed = true;
     }
 }
 
@@ -163,7 +194,10 @@ impl History {
     }
 
     pub(crate) fn find(&self, serial: u64) -> Option<Entry> {
-        self.chunks.iter().rev().find_map(|chunk| chunk.entry(chunk.find(serial)?))
+        self.chunks
+            .iter()
+            .rev()
+            .find_map(|chunk| chunk.entries[chunk.find(serial)?].entry(chunk.base_s))
     }
 
     /// Says where a moved record is now.
@@ -171,15 +205,14 @@ impl History {
         let History { chunks, next, .. } = self;
         for chunk in chunks.iter_mut().rev() {
             let guess = *next;
-            let found = match chunk.serials.get(guess) {
-                Some(known) if *known == serial && chunk.places[guess] & DEAD == 0 => Some(guess),
+            let found = match chunk.entries.get(guess) {
+                Some(known) if known.serial() == serial && !known.is_dead() => Some(guess),
                 _ => chunk.find(serial),
             };
             if let Some(index) = found {
                 *next = index + 1;
-                let facts = chunk.places[index] & (ROOT | 3 << END_SHIFT);
-                let place = u64::from(at.segment()) << 32 | u64::from(at.offset());
-                chunk.places[index] = place | facts;
+                let entry = &mut chunk.entries[index];
+                entry.set_place(place_at(at) | entry.place() & FACTS);
                 return;
             }
         }
@@ -190,8 +223,9 @@ impl History {
         for at in (0..self.chunks.len()).rev() {
             let chunk = &mut self.chunks[at];
             let Some(index) = chunk.find(serial) else { continue };
-            let entry = chunk.entry(index);
-            chunk.places[index] |= DEAD;
+            let packed = &mut chunk.entries[index];
+            let entry = packed.entry(chunk.base_s);
+            packed.set_place(packed.place() | DEAD);
             chunk.dead += 1;
             self.len -= 1;
             if chunk.dead == chunk.len() && chunk.sealed {
@@ -212,7 +246,7 @@ impl History {
 
     /// All entries, oldest chunk first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Entry> {
-        self.chunks.iter().flat_map(|chunk| (0..chunk.len()).filter_map(|i| chunk.entry(i)))
+        self.chunks.iter().flat_map(Chunk::iter)
     }
 
     /// Entries by when they ended, in the order in which chunks were filled; ends before the first
@@ -220,7 +254,7 @@ impl History {
     pub(crate) fn ended_by(&self, until_s: u64) -> impl Iterator<Item = Entry> {
         let old = self.chunks.iter().take_while(move |chunk| chunk.base_s <= until_s);
         old.flat_map(|chunk| {
-            let mut entries: Vec<Entry> = (0..chunk.len()).filter_map(|i| chunk.entry(i)).collect();
+            let mut entries: Vec<Entry> = chunk.iter().collect();
             entries.sort_unstable_by_key(|entry| (entry.ended_s, entry.serial));
             entries
         })
@@ -229,8 +263,7 @@ impl History {
     /// The entries of the first chunk after a given one, and its number.
     pub(crate) fn chunk_after(&self, number: u64) -> Option<(u64, Vec<Entry>)> {
         let chunk = self.chunks.iter().find(|chunk| chunk.number > number)?;
-        let entries = (0..chunk.len()).filter_map(|i| chunk.entry(i)).collect();
-        Some((chunk.number, entries))
+        Some((chunk.number, chunk.iter().collect()))
     }
 }
 

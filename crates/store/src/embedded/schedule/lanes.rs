@@ -13,8 +13,9 @@ use windrow_core::limits::OLDEST_EVERY;
 use windrow_core::planted::{Bug, is_planted};
 use windrow_core::settings::Policy;
 
-use super::line::Line;
-use super::row::{Next, Row, Younger};
+use super::groups::Groups;
+use super::line::Token;
+use super::row::{Row, Seat, Younger};
 use super::slab::{NIL, Slab, Slot, SlotNo, Spot};
 
 /// Classes of a lane: eleven priorities, each for first attempts and, above them, retries.
@@ -27,7 +28,7 @@ pub(crate) struct Lanes {
     by_name: HashMap<LaneName, u32>,
     /// The lane that was asked for last.
     recent: Cell<u32>,
-    groups: HashMap<GroupKey, Group>,
+    groups: Groups,
     served: u64,
     /// What became claimable since this was last taken: lane and tenant, once per item.
     pub(crate) ready: Vec<(u32, u32)>,
@@ -65,10 +66,10 @@ impl Lane {
         self.rows[usize::from(class)].get_or_insert_default()
     }
 
-    /// To be called whenever a seat changed.
-    fn settle_seat(&mut self, class: u8, tenant: u32) {
-        let Some(row) = &mut self.rows[usize::from(class)] else { return };
-        let age = row.settle_seat(tenant);
+    /// Changes the seat of a tenant.
+    fn change(&mut self, class: u8, tenant: u32, change: impl FnOnce(&mut Seat)) {
+        let row = self.row(class);
+        let age = row.change(tenant, change);
         if row.is_empty() {
             self.filled &= !(1 << class);
         } else {
@@ -80,14 +81,14 @@ impl Lane {
         }
     }
 
-    /// The class and tenant of the oldest item of all, among tenants that `may`.
-    fn oldest(&mut self, may: impl Fn(u32) -> bool) -> Option<(u8, u32)> {
+    /// The oldest item of all, among tenants that `may`.
+    fn oldest(&mut self, may: impl Fn(u32) -> bool) -> Option<SlotNo> {
         loop {
             let oldest = self.ages.iter().find(|(_, _, tenant)| may(*tenant));
             let (serial, class, tenant) = *oldest?;
-            let row = self.rows[usize::from(class)].as_mut();
-            match row.and_then(|row| row.correct(tenant, serial)) {
-                Some(first) if first == serial => return Some((class, tenant)),
+            let row = self.row(class);
+            match row.correct(tenant, serial) {
+                Some(first) if first == serial => return row.first(tenant),
                 corrected => {
                     self.ages.remove(&(serial, class, tenant));
                     corrected.map(|first| self.ages.insert((first, class, tenant)));
@@ -95,48 +96,6 @@ impl Lane {
             }
         }
     }
-}
-
-/// A tenant's group in one stage of one queue.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-struct GroupKey {
-    queue: u32,
-    stage: u32,
-    group: u32,
-}
-
-#[derive(Debug, Default)]
-struct Group {
-    /// Live leases.
-    load: u32,
-    /// Slots in all lines.
-    waiting: u32,
-    lines: Vec<GroupLine>,
-    /// Live items of an ordered group that are in the stage.
-    #[expect(clippy::box_collection, reason = "seldom there, and there are many groups")]
-    order: Option<Box<BTreeSet<u64>>>,
-}
-
-impl Group {
-    fn first_in_order(&self) -> Option<u64> {
-        self.order.as_ref()?.first().copied()
-    }
-
-    /// Nothing of it is left in the stage.
-    fn is_over(&self) -> bool {
-        self.load == 0 && self.lines.is_empty() && self.order.is_none()
-    }
-}
-
-/// What waits of a group in one lane with one priority.
-#[derive(Debug)]
-struct GroupLine {
-    lane: u32,
-    class: u8,
-    tenant: u32,
-    line: Line,
-    /// The serial that its token carries.
-    token: Option<u64>,
 }
 
 /// Which tenants a claim may take from.
@@ -208,18 +167,28 @@ impl Lanes {
         slot.rank.priority() * 2 + u8::from(first)
     }
 
-    fn key(&self, slot: &Slot) -> Option<GroupKey> {
-        if slot.group == NIL {
-            return None;
-        }
+    /// The group of a slot in its stage, if it is known.
+    fn group(&self, slot: &Slot) -> Option<u32> {
         let LaneName { queue, stage, .. } = self.get(slot.lane).name;
-        Some(GroupKey { queue, stage, group: slot.group })
+        self.groups.find(slot.group, |lane| {
+            let other = self.get(lane).name;
+            other.queue == queue && other.stage == stage
+        })
     }
 
-    /// The group of a slot, if its lane's policy limits groups.
-    fn limited(&self, slot: &Slot) -> Option<GroupKey> {
+    /// The group of a slot in its stage, made if it is new.
+    fn group_or_new(&mut self, slot: &Slot) -> u32 {
+        let found = self.group(slot);
+        let no = found.unwrap_or_else(|| self.groups.add(slot.group, slot.lane));
+        let group = self.groups.get_mut(no);
+        group.mixed |= group.lane != slot.lane;
+        no
+    }
+
+    /// Whether the policy of a slot's lane limits groups, and the slot is in one.
+    fn is_limited(&self, slot: &Slot) -> bool {
         let policy = &self.get(slot.lane).policy;
-        (policy.ordered || policy.group_limit.is_some()).then(|| self.key(slot)).flatten()
+        slot.group != NIL && (policy.ordered || policy.group_limit.is_some())
     }
 
     /// A visible slot gets in line.
@@ -227,31 +196,22 @@ impl Lanes {
         let slot = *slab.get(no);
         debug_assert_eq!(slot.spot, Spot::Nowhere);
         let class = self.class(&slot);
-        match self.limited(&slot) {
-            Some(key) => {
-                let group = self.groups.entry(key).or_default();
-                let is = |l: &GroupLine| l.lane == slot.lane && l.class == class;
-                let at = group.lines.iter().position(is).unwrap_or_else(|| {
-                    let (lane, tenant) = (slot.lane, slot.tenant);
-                    let line = Line::default();
-                    // Nearly all groups have one line; growing by doubling would begin with four.
-                    group.lines.reserve_exact(1);
-                    group.lines.push(GroupLine { lane, class, tenant, line, token: None });
-                    group.lines.len() - 1
-                });
-                group.lines[at].line.push(slab, no);
-                group.waiting += 1;
-                let had_token = group.lines[at].token.is_some();
-                self.refresh(key);
-                if had_token && self.has_room_for_all(slot.lane, key) {
-                    self.tell(slot.lane, slot.tenant);
-                }
-            }
-            None => {
-                self.row(slot.lane, class).seat(slot.tenant).line.push(slab, no);
-                self.settle_seat(slot.lane, class, slot.tenant);
-                self.tell(slot.lane, slot.tenant);
-            }
+        if !self.is_limited(&slot) {
+            let lane = self.get_mut(slot.lane);
+            lane.change(class, slot.tenant, |seat| seat.line.push(slab, no));
+            return self.tell(slot.lane, slot.tenant);
+        }
+        let group_no = self.group_or_new(&slot);
+        let group = self.groups.get_mut(group_no);
+        let lines = &mut group.lines;
+        let at = lines.find(slot.lane, class).unwrap_or_else(|| lines.add(slot.lane, class));
+        let line = &mut lines.all_mut()[at];
+        let had = line.token();
+        line.line.push(slab, no);
+        group.waiting += 1;
+        self.refresh(&slot, group_no, Some((at, had)));
+        if had.is_some() && self.has_room_for_all(slot.lane, group_no) {
+            self.tell(slot.lane, slot.tenant);
         }
     }
 
@@ -262,25 +222,18 @@ impl Lanes {
             return;
         }
         let class = self.class(&slot);
-        match self.limited(&slot) {
-            Some(key) => {
-                self.leave_group(slab, key, slot.lane, class, no);
-                self.refresh(key);
-            }
-            None => {
-                self.row(slot.lane, class).seat(slot.tenant).line.remove(slab, no);
-                self.settle_seat(slot.lane, class, slot.tenant);
-            }
+        if !self.is_limited(&slot) {
+            let lane = self.get_mut(slot.lane);
+            return lane.change(class, slot.tenant, |seat| seat.line.remove(slab, no));
         }
-    }
-
-    fn leave_group(&mut self, slab: &mut Slab, key: GroupKey, lane: u32, class: u8, no: SlotNo) {
-        let group = self.groups.entry(key).or_default();
-        let line = group.lines.iter_mut().find(|l| l.lane == lane && l.class == class);
-        if let Some(line) = line {
-            line.line.remove(slab, no);
-            group.waiting -= 1;
-        }
+        let Some(group_no) = self.group(&slot) else { return };
+        let group = self.groups.get_mut(group_no);
+        let Some(at) = group.lines.find(slot.lane, class) else { return };
+        let line = &mut group.lines.all_mut()[at];
+        let had = line.token();
+        line.line.remove(slab, no);
+        group.waiting -= 1;
+        self.refresh(&slot, group_no, Some((at, had)));
     }
 
     /// Notes that one more item of a lane and tenant can be claimed.
@@ -291,9 +244,9 @@ impl Lanes {
     }
 
     /// Whether everything that waits in a group could be handed out now.
-    fn has_room_for_all(&self, lane: u32, key: GroupKey) -> bool {
+    fn has_room_for_all(&self, lane: u32, group: u32) -> bool {
         let policy = &self.get(lane).policy;
-        let Some(group) = self.groups.get(&key) else { return false };
+        let group = self.groups.get(group);
         match (policy.ordered, policy.group_limit) {
             (false, Some(limit)) => group.load + group.waiting <= limit,
             (ordered, _) => !ordered,
@@ -315,53 +268,67 @@ impl Lanes {
         }
     }
 
-    fn row(&mut self, lane: u32, class: u8) -> &mut Row {
-        self.get_mut(lane).row(class)
-    }
-
-    fn settle_seat(&mut self, lane: u32, class: u8, tenant: u32) {
-        self.get_mut(lane).settle_seat(class, tenant);
-    }
-
-    /// Gives or takes the tokens of a group, after what it holds or its load changed.
-    fn refresh(&mut self, key: GroupKey) {
+    /// Gives or takes the tokens of a slot's group, after its load changed or a line did: `changed`
+    /// says which, and what token it had.
+    fn refresh(&mut self, slot: &Slot, no: u32, changed: Option<(usize, Option<Token>)>) {
         let Lanes { lanes, groups, ready, watched, .. } = self;
-        let Some(group) = groups.get_mut(&key) else { return };
-        let lowest = group.lines.iter().filter_map(|l| l.line.first()).map(|(s, _)| s).min();
-        let (load, first_in_order) = (group.load, group.first_in_order());
-        for line in &mut group.lines {
-            let (class, tenant) = (line.class, line.tenant);
+        let group = groups.get_mut(no);
+        let lines = group.lines.all_mut();
+        let (load, first_in_order) =
+            (group.load, group.order.as_ref().and_then(|order| order.first().copied()));
+        let lowest = match group.order {
+            Some(_) => lines.iter().filter_map(|l| l.line.first()).map(|(s, _)| s).min(),
+            None => None,
+        };
+        // Without an order, a line is no other line's business.
+        let (from, to) = match changed {
+            Some((at, _)) if group.order.is_none() => (at, at + 1),
+            _ => (0, lines.len()),
+        };
+        let mut emptied = false;
+        for (at, line) in lines.iter_mut().enumerate().take(to).skip(from) {
             let lane = &mut lanes[line.lane as usize];
-            let first = line.line.first().map(|(serial, _)| serial);
+            let first = line.line.first();
             let open = if lane.policy.ordered {
+                let first = first.map(|(serial, _)| serial);
                 load == 0 && first == lowest && lowest <= first_in_order.or(lowest)
             } else {
                 lane.policy.group_limit.is_none_or(|limit| load < limit)
             };
-            let want = first.filter(|_| open);
-            let have = std::mem::replace(&mut line.token, want);
-            if want != have {
-                let seat = lane.row(class).seat(tenant);
-                have.map(|serial| seat.tokens.remove(&(serial, key.group)));
-                want.map(|serial| seat.tokens.insert((serial, key.group)));
-                lane.settle_seat(class, tenant);
-                if have.is_none() && *watched {
-                    ready.push((line.lane, tenant));
+            let had = match changed {
+                Some((changed, had)) if changed == at => had,
+                _ => line.token(),
+            };
+            let has = first.filter(|_| open);
+            line.shown = has.is_some();
+            emptied |= first.is_none();
+            if has != had {
+                lane.change(line.class, slot.tenant, |seat| {
+                    had.map(|token| seat.tokens.remove(&token));
+                    has.map(|token| seat.tokens.insert(token));
+                });
+                if had.is_none() && *watched {
+                    ready.push((line.lane, slot.tenant));
                 }
             }
         }
-        group.lines.retain(|line| !line.line.is_empty());
+        if emptied {
+            group.lines.drop_empty();
+        }
         if group.is_over() {
-            groups.remove(&key);
+            groups.remove(slot.group, no);
         }
     }
 
     /// One lease more or less in a slot's group.
     pub(crate) fn load(&mut self, slot: &Slot, more: bool) {
-        let Some(key) = self.key(slot) else { return };
+        if slot.group == NIL {
+            return;
+        }
         let Policy { ordered, group_limit, .. } = self.get(slot.lane).policy;
         let is_open = |load: u32| group_limit.is_none_or(|limit| load < limit);
-        let group = self.groups.entry(key).or_default();
+        let no = self.group_or_new(slot);
+        let group = self.groups.get_mut(no);
         let was_open = is_open(group.load);
         if more {
             group.load += 1;
@@ -369,13 +336,14 @@ impl Lanes {
             group.load = group.load.saturating_sub(1);
         }
         let (load, waiting) = (group.load, group.waiting);
-        let had_token = group.lines.iter().any(|line| line.token.is_some());
+        let limit = group_limit.unwrap_or(0);
+        let fills = self.watched && !more && waiting >= limit.saturating_sub(load);
+        let had_token = fills && group.lines.all().iter().any(|line| line.shown);
         // Without an order, tokens come and go only where the load reaches or leaves the limit.
-        if ordered || was_open != is_open(load) || group.is_over() {
-            self.refresh(key);
+        if ordered || group.mixed || was_open != is_open(load) || group.is_over() {
+            self.refresh(slot, no, None);
         }
-        let limit = self.get(slot.lane).policy.group_limit.unwrap_or(0);
-        if !more && had_token && waiting >= limit.saturating_sub(load) {
+        if had_token {
             self.tell(slot.lane, slot.tenant);
         }
     }
@@ -385,23 +353,23 @@ impl Lanes {
         if slot.group == NIL || !self.get(slot.lane).policy.ordered {
             return;
         }
-        let Some(key) = self.key(slot) else { return };
-        let group = self.groups.entry(key).or_default();
+        let no = self.group_or_new(slot);
+        let group = self.groups.get_mut(no);
         let mut order = group.order.take().unwrap_or_default();
         let changed = if enters { order.insert(slot.serial) } else { order.remove(&slot.serial) };
         group.order = (!order.is_empty()).then_some(order);
         if changed {
-            self.refresh(key);
+            self.refresh(slot, no, None);
         }
     }
 
     pub(crate) fn group_load(&self, slot: &Slot) -> u32 {
-        self.key(slot).and_then(|key| self.groups.get(&key)).map_or(0, |group| group.load)
+        self.group(slot).map_or(0, |no| self.groups.get(no).load)
     }
 
     /// The serial of an item of the same ordered group that comes before this one.
     pub(crate) fn group_ahead(&self, slot: &Slot) -> Option<u64> {
-        let first = self.groups.get(&self.key(slot)?)?.first_in_order()?;
+        let first = self.groups.get(self.group(slot)?).first_in_order()?;
         (first < slot.serial).then_some(first)
     }
 
@@ -432,6 +400,34 @@ impl Lanes {
         candidates.min().map(|(_, _, no)| no)
     }
 
+    /// Looks at what is handed out next, so that the processor fetches it all at once instead of
+    /// one after the other.
+    pub(crate) fn warm(&self, slab: &Slab, lane: u32, items: usize) {
+        let lane = self.get(lane);
+        let highest = lane.filled.checked_ilog2();
+        let Some(row) = highest.and_then(|class| lane.rows[class as usize].as_ref()) else {
+            return;
+        };
+        let seen = row.firsts().take(items).map(|no| {
+            let slot = slab.get(no);
+            let behind = if slot.next == NIL { 0 } else { slab.get(slot.next).serial };
+            let group = if slot.group == NIL { None } else { self.group(slot) };
+            let lines = group.map(|no| self.groups.get(no).lines.find(slot.lane, u8::MAX));
+            behind ^ u64::from(lines.is_some()) ^ slab.find(slot.serial).map_or(0, u64::from)
+        });
+        std::hint::black_box(seen.fold(0, |all, one| all ^ one));
+    }
+
+    /// The same for slots that are about to join.
+    pub(crate) fn warm_joins(&self, slab: &Slab, slots: impl Iterator<Item = SlotNo>) {
+        let seen = slots.map(|no| {
+            let group = self.group(slab.get(no)).map(|no| &self.groups.get(no).lines);
+            let last = group.and_then(|lines| lines.all().last()).and_then(|l| l.line.last());
+            last.map_or(0, |last| slab.get(last).serial)
+        });
+        std::hint::black_box(seen.fold(0, |all, one| all ^ one));
+    }
+
     /// Takes the next slot of a lane out of line.
     pub(crate) fn pop(
         &mut self,
@@ -445,29 +441,15 @@ impl Lanes {
         let name = lane.name;
         let may = |tenant| allowed.may(name, tenant);
         let oldest = (lane.handed + 1).is_multiple_of(OLDEST_EVERY);
-        let (class, tenant) = if oldest {
+        let slot = if oldest {
             lane.oldest(may)?
         } else {
             let filled = lane.filled;
-            let classes = (0..CLASSES as u8).rev().filter(|class| filled >> class & 1 == 1);
-            let mut turns = classes.filter_map(|class| {
-                let row = lane.rows[usize::from(class)].as_mut()?;
-                Some((class, row.turn(may)?))
-            });
-            turns.next()?
+            let mut classes = (0..CLASSES as u8).rev().filter(|class| filled >> class & 1 == 1);
+            classes.find_map(|class| lane.row(class).turn(may))?
         };
-        let next = lane.rows[usize::from(class)].as_ref()?.next(tenant)?;
         lane.handed += 1;
         lane.served = served;
-        let slot = match next {
-            Next::Slot(slot) => slot,
-            Next::Group(group) => {
-                let LaneName { queue, stage, .. } = lane.name;
-                let group = self.groups.get(&GroupKey { queue, stage, group })?;
-                let is = |l: &&GroupLine| l.lane == no && l.class == class;
-                group.lines.iter().find(is)?.line.first()?.1
-            }
-        };
         self.leave(slab, slot);
         Some(slot)
     }
@@ -478,7 +460,7 @@ impl Lanes {
         let class = self.class(&slot);
         self.join(slab, no);
         self.forgive(slot.lane);
-        self.row(slot.lane, class).undo_turn(slot.tenant);
+        self.get_mut(slot.lane).row(class).undo_turn(slot.tenant);
     }
 
     /// A slot that was popped was not handed out after all.

@@ -8,6 +8,9 @@ use std::collections::BTreeSet;
 
 use super::slab::{NIL, Slab, SlotNo, Spot};
 
+/// A slot that waits, after its serial.
+pub(crate) type Token = (u64, SlotNo);
+
 /// Waiting slots by serial.
 #[derive(Debug)]
 pub(crate) struct Line {
@@ -16,7 +19,7 @@ pub(crate) struct Line {
     /// The serial of the head, so that looking at a line is no look at a slot far away.
     head_serial: u64,
     #[expect(clippy::box_collection, reason = "seldom there, and there are many lines")]
-    late: Option<Box<BTreeSet<(u64, SlotNo)>>>,
+    late: Option<Box<BTreeSet<Token>>>,
 }
 
 impl Default for Line {
@@ -31,13 +34,18 @@ impl Line {
     }
 
     /// The slot with the lowest serial.
-    pub(crate) fn first(&self) -> Option<(u64, SlotNo)> {
+    pub(crate) fn first(&self) -> Option<Token> {
         let head = (self.head != NIL).then_some((self.head_serial, self.head));
         let late = self.late.as_ref().and_then(|late| late.first().copied());
         match (head, late) {
             (Some(head), Some(late)) => Some(head.min(late)),
             (head, late) => head.or(late),
         }
+    }
+
+    /// The last of those that joined in order.
+    pub(crate) fn last(&self) -> Option<SlotNo> {
+        (self.tail != NIL).then_some(self.tail)
     }
 
     pub(crate) fn push(&mut self, slab: &mut Slab, no: SlotNo) {

@@ -7,8 +7,10 @@
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
-use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
+use hashbrown::{DefaultHashBuilder, HashMap};
 use windrow_core::route::Route;
+
+use super::table::Table;
 
 /// The number of a shared name.
 pub(crate) type TextNo = u32;
@@ -112,7 +114,7 @@ impl Names {
 pub(crate) struct GroupNames {
     known: Vec<Option<GroupName>>,
     /// Numbers by tenant and name, which are looked up in `known`.
-    by_name: HashTable<u32>,
+    by_name: Table,
     hashes: DefaultHashBuilder,
     free: Vec<u32>,
 }
@@ -128,12 +130,9 @@ impl GroupNames {
     /// The number of a tenant's group, with one more user.
     pub(crate) fn join(&mut self, tenant: TextNo, name: &Arc<str>) -> u32 {
         let hash = self.hashes.hash_one((tenant, &**name));
+        let found = self.find_hashed(hash, tenant, name);
         let GroupNames { known, by_name, hashes, .. } = self;
-        let is = |no: &u32| {
-            let known = known[*no as usize].as_ref();
-            known.is_some_and(|known| known.tenant == tenant && known.name == *name)
-        };
-        if let Some(no) = by_name.find(hash, is).copied() {
+        if let Some(no) = found {
             if let Some(known) = &mut known[no as usize] {
                 known.users += 1;
             }
@@ -150,12 +149,23 @@ impl GroupNames {
                 known.len() as u32 - 1
             }
         };
-        let rehash = |no: &u32| {
-            let known = known[*no as usize].as_ref();
+        by_name.insert(hash, no, |no| {
+            let known = known[no as usize].as_ref();
             known.map_or(0, |known| hashes.hash_one((known.tenant, &*known.name)))
-        };
-        by_name.insert_unique(hash, no, rehash);
+        });
         no
+    }
+
+    /// The number of a tenant's group, if it is in use.
+    pub(crate) fn find(&self, tenant: TextNo, name: &str) -> Option<u32> {
+        self.find_hashed(self.hashes.hash_one((tenant, name)), tenant, name)
+    }
+
+    fn find_hashed(&self, hash: u64, tenant: TextNo, name: &str) -> Option<u32> {
+        self.by_name.find(hash, |no| {
+            let known = self.known[no as usize].as_ref();
+            known.is_some_and(|known| known.tenant == tenant && *known.name == *name)
+        })
     }
 
     /// One user less; the name goes with the last one.
@@ -164,9 +174,7 @@ impl GroupNames {
         known.users -= 1;
         if known.users == 0 {
             let hash = self.hashes.hash_one((known.tenant, &*known.name));
-            if let Ok(entry) = self.by_name.find_entry(hash, |is| *is == no) {
-                entry.remove();
-            }
+            self.by_name.remove(hash, no);
             self.known[no as usize] = None;
             self.free.push(no);
         }

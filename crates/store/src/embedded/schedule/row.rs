@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use hashbrown::HashMap;
 
-use super::line::Line;
+use super::line::{Line, Token};
 use super::slab::SlotNo;
 
 /// What waits in one lane with one priority.
@@ -25,28 +25,19 @@ pub(crate) struct Row {
 #[derive(Debug, Default)]
 pub(crate) struct Seat {
     pub(crate) line: Line,
-    /// Groups with room, by the serial of their first item.
-    pub(crate) tokens: BTreeSet<(u64, u32)>,
-    /// The serial of the first item.
-    first: Option<u64>,
-    /// What the lane's ages say of it: that, or an earlier one that has gone.
+    /// The first items of groups with room.
+    pub(crate) tokens: BTreeSet<Token>,
+    /// The first item of all.
+    first: Option<Token>,
+    /// What the lane's ages say of it: its serial, or that of an earlier one that has gone.
     aged: Option<u64>,
     in_ring: bool,
 }
 
-/// What a seat hands out next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
-    Slot(SlotNo),
-    Group(u32),
-}
-
 impl Seat {
-    fn next(&self) -> Option<(u64, Next)> {
-        let line = self.line.first().map(|(serial, no)| (serial, Next::Slot(no)));
-        let token = self.tokens.first().map(|(serial, group)| (*serial, Next::Group(*group)));
-        match (line, token) {
-            (Some(line), Some(token)) => Some(if line.0 < token.0 { line } else { token }),
+    fn first(&self) -> Option<Token> {
+        match (self.line.first(), self.tokens.first().copied()) {
+            (Some(line), Some(token)) => Some(line.min(token)),
             (line, token) => line.or(token),
         }
     }
@@ -65,16 +56,16 @@ impl Row {
         self.filled == 0
     }
 
-    pub(crate) fn seat(&mut self, tenant: u32) -> &mut Seat {
-        self.seats.entry(tenant).or_default()
-    }
-
-    /// To be called whenever a seat changed; says what the lane's ages must learn.
-    pub(crate) fn settle_seat(&mut self, tenant: u32) -> Option<Younger> {
-        let seat = self.seats.get_mut(&tenant)?;
-        let was = seat.first;
-        let is = seat.next().map(|(serial, _)| serial);
-        seat.first = is;
+    /// Changes a seat; says what the lane's ages must learn.
+    pub(crate) fn change(
+        &mut self,
+        tenant: u32,
+        change: impl FnOnce(&mut Seat),
+    ) -> Option<Younger> {
+        let seat = self.seats.entry(tenant).or_default();
+        change(seat);
+        let is = seat.first();
+        let was = std::mem::replace(&mut seat.first, is);
         match (was.is_some(), is.is_some()) {
             (false, true) => self.filled += 1,
             (true, false) => self.filled -= 1,
@@ -84,7 +75,8 @@ impl Row {
             seat.in_ring = true;
             self.ring.push_back(tenant);
         }
-        let age = is.filter(|is| seat.aged.is_none_or(|aged| *is < aged));
+        let age = is.map(|(serial, _)| serial);
+        let age = age.filter(|is| seat.aged.is_none_or(|aged| *is < aged));
         let age = age.map(|is| Younger { was: seat.aged.replace(is), is });
         if is.is_none() && !seat.in_ring {
             self.seats.remove(&tenant);
@@ -99,23 +91,23 @@ impl Row {
         if seat.aged != Some(aged) {
             return None;
         }
-        seat.aged = seat.first;
-        seat.first
+        seat.aged = seat.first.map(|(serial, _)| serial);
+        seat.aged
     }
 
-    /// The tenant whose turn it is, among those that `may`; it goes to the end of the ring.
-    pub(crate) fn turn(&mut self, may: impl Fn(u32) -> bool) -> Option<u32> {
+    /// The first item of the tenant whose turn it is, among those that `may`; the tenant goes to
+    /// the end of the ring.
+    pub(crate) fn turn(&mut self, may: impl Fn(u32) -> bool) -> Option<SlotNo> {
         for _ in 0..self.ring.len() {
             let tenant = self.ring.pop_front()?;
-            let seat = self.seats.get_mut(&tenant)?;
-            if seat.first.is_none() {
-                seat.in_ring = false;
+            let seat = self.seats.get(&tenant)?;
+            let Some((_, first)) = seat.first else {
                 self.seats.remove(&tenant);
                 continue;
-            }
+            };
             self.ring.push_back(tenant);
             if may(tenant) {
-                return Some(tenant);
+                return Some(first);
             }
         }
         None
@@ -128,8 +120,14 @@ impl Row {
         }
     }
 
-    pub(crate) fn next(&self, tenant: u32) -> Option<Next> {
-        self.seats.get(&tenant)?.next().map(|(_, next)| next)
+    /// The first item of a tenant.
+    pub(crate) fn first(&self, tenant: u32) -> Option<SlotNo> {
+        self.seats.get(&tenant)?.first.map(|(_, first)| first)
+    }
+
+    /// The first items of all tenants, in turn.
+    pub(crate) fn firsts(&self) -> impl Iterator<Item = SlotNo> {
+        self.ring.iter().filter_map(|tenant| self.first(*tenant))
     }
 
     /// The tenants that have something.

@@ -5,9 +5,10 @@
 
 use std::cell::Cell;
 
-use hashbrown::HashTable;
 use windrow_core::limits::{DEPTH_MAX, PRIORITY_MAX};
 
+use super::pieces::Pieces;
+use super::table::Table;
 use crate::embedded::log::Loc;
 
 /// The number of a slot.
@@ -130,15 +131,11 @@ impl Slot {
     }
 }
 
-/// Slots per piece; pieces never move, so growing never copies.
-const PIECE: usize = 4096;
-
 /// All slots, and the tables over them.
 #[derive(Debug)]
 pub(crate) struct Slab {
-    pieces: Vec<Box<[Slot]>>,
+    slots: Pieces<Slot>,
     free: SlotNo,
-    used: SlotNo,
     live: usize,
     by_serial: Table,
     by_key: Table,
@@ -149,12 +146,11 @@ pub(crate) struct Slab {
 impl Slab {
     pub(crate) fn new() -> Slab {
         Slab {
-            pieces: Vec::new(),
+            slots: Pieces::default(),
             free: NIL,
-            used: 0,
             live: 0,
-            by_serial: Table::new(),
-            by_key: Table::new(),
+            by_serial: Table::default(),
+            by_key: Table::default(),
             recent: Cell::new(0),
         }
     }
@@ -165,32 +161,27 @@ impl Slab {
 
     #[inline]
     pub(crate) fn get(&self, no: SlotNo) -> &Slot {
-        &self.pieces[no as usize / PIECE][no as usize % PIECE]
+        self.slots.get(no)
     }
 
     #[inline]
     pub(crate) fn get_mut(&mut self, no: SlotNo) -> &mut Slot {
-        &mut self.pieces[no as usize / PIECE][no as usize % PIECE]
+        self.slots.get_mut(no)
     }
 
     /// Adds a slot. The key table is told separately, because held items are not in it.
     pub(crate) fn insert(&mut self, slot: Slot) -> SlotNo {
         let no = if self.free == NIL {
-            let no = self.used;
-            if no as usize == self.pieces.len() * PIECE {
-                self.pieces.push(vec![EMPTY; PIECE].into_boxed_slice());
-            }
-            self.used += 1;
-            no
+            self.slots.push(slot, || EMPTY)
         } else {
             let no = self.free;
             self.free = self.get(no).next;
+            *self.get_mut(no) = slot;
             no
         };
-        *self.get_mut(no) = slot;
         self.live += 1;
-        let Slab { pieces, by_serial, .. } = self;
-        by_serial.insert(mix(slot.serial), no, |no| mix(piece(pieces, no).serial));
+        let Slab { slots, by_serial, .. } = self;
+        by_serial.insert(mix(slot.serial), no, |no| mix(slots.get(no).serial));
         no
     }
 
@@ -205,7 +196,7 @@ impl Slab {
 
     pub(crate) fn find(&self, serial: u64) -> Option<SlotNo> {
         let recent = self.recent.get();
-        if recent < self.used && self.get(recent).serial == serial {
+        if recent < self.slots.len() && self.get(recent).serial == serial {
             return Some(recent);
         }
         let found = self.by_serial.find(mix(serial), |no| self.get(no).serial == serial)?;
@@ -219,17 +210,32 @@ impl Slab {
     }
 
     pub(crate) fn hold_key(&mut self, no: SlotNo) {
-        let Slab { pieces, by_key, .. } = self;
-        let key = piece(pieces, no).key;
+        let Slab { slots, by_key, .. } = self;
+        let key = slots.get(no).key;
         if key != 0 && by_key.find(key, |known| known == no).is_none() {
-            by_key.insert(key, no, |no| piece(pieces, no).key);
+            by_key.insert(key, no, |no| slots.get(no).key);
         }
     }
 
-    /// Makes room for the keys of all slots, before they are held one by one.
-    pub(crate) fn reserve_keys(&mut self) {
-        let Slab { pieces, by_key, live, .. } = self;
-        by_key.reserve(*live, |no| piece(pieces, no).key);
+    /// Holds the keys of all slots that `holds`, when none is held yet. Each of a few threads sees
+    /// to its shards.
+    pub(crate) fn hold_keys(&mut self, holds: impl Fn(&Slot) -> bool + Copy + Send) {
+        let Slab { slots, by_key, live, .. } = self;
+        let slots = &*slots;
+        let threads = if *live < MANY { 1 } else { cores() };
+        by_key.reserve(*live, |no| slots.get(no).key);
+        std::thread::scope(|scope| {
+            for mut part in by_key.split(threads) {
+                scope.spawn(move || {
+                    for no in 0..slots.len() {
+                        let slot = slots.get(no);
+                        if slot.key != 0 && part.has(slot.key) && holds(slot) {
+                            part.insert(slot.key, no, |no| slots.get(no).key);
+                        }
+                    }
+                });
+            }
+        });
     }
 
     pub(crate) fn free_key(&mut self, no: SlotNo) {
@@ -241,7 +247,7 @@ impl Slab {
 
     /// How many numbers were ever given out; slots beyond are free.
     pub(crate) fn reach(&self) -> SlotNo {
-        self.used
+        self.slots.len()
     }
 
     /// Live slots with a number in `range`.
@@ -249,18 +255,21 @@ impl Slab {
         &self,
         range: std::ops::Range<SlotNo>,
     ) -> impl Iterator<Item = (SlotNo, &Slot)> {
-        let range = range.start..range.end.min(self.used);
+        let range = range.start..range.end.min(self.slots.len());
         range.map(|no| (no, self.get(no))).filter(|(_, slot)| slot.state != StateTag::Free)
     }
 
     /// All live slots.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (SlotNo, &Slot)> {
-        self.range(0..self.used)
+        self.range(0..self.slots.len())
     }
 }
 
-fn piece(pieces: &[Box<[Slot]>], no: SlotNo) -> &Slot {
-    &pieces[no as usize / PIECE][no as usize % PIECE]
+/// So many slots make it worth while to begin threads.
+const MANY: usize = 100_000;
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from).min(8)
 }
 
 /// Spreads serials over all bits, sixteen neighbours together: what is created together is mostly
@@ -270,45 +279,6 @@ fn mix(serial: u64) -> u64 {
     let (block, own) = (serial >> 4, serial & 15);
     let x = (block ^ block >> 29).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (x ^ x >> 32) << 4 ^ own ^ own << 60
-}
-
-/// Shards of a table. Each grows by itself, so no growth ever moves more than a small part.
-const SHARDS: usize = 256;
-
-/// A hash table of slot numbers, in shards.
-#[derive(Debug)]
-struct Table {
-    shards: Vec<HashTable<SlotNo>>,
-}
-
-impl Table {
-    fn new() -> Table {
-        Table { shards: (0..SHARDS).map(|_| HashTable::new()).collect() }
-    }
-
-    fn shard(hash: u64) -> usize {
-        (hash >> 24) as usize % SHARDS
-    }
-
-    fn insert(&mut self, hash: u64, no: SlotNo, rehash: impl Fn(SlotNo) -> u64) {
-        self.shards[Table::shard(hash)].insert_unique(hash, no, |no| rehash(*no));
-    }
-
-    fn reserve(&mut self, entries: usize, rehash: impl Fn(SlotNo) -> u64) {
-        for shard in &mut self.shards {
-            shard.reserve(entries / SHARDS, |no| rehash(*no));
-        }
-    }
-
-    fn remove(&mut self, hash: u64, no: SlotNo) {
-        if let Ok(entry) = self.shards[Table::shard(hash)].find_entry(hash, |known| *known == no) {
-            entry.remove();
-        }
-    }
-
-    fn find(&self, hash: u64, mut is: impl FnMut(SlotNo) -> bool) -> Option<SlotNo> {
-        self.shards[Table::shard(hash)].find(hash, |no| is(*no)).copied()
-    }
 }
 
 #[cfg(test)]
@@ -338,5 +308,21 @@ mod tests {
         assert_eq!(slab.insert(Slot::new(20_000)), numbers[76]);
         assert_eq!(slab.live(), 10_000);
         assert_eq!(slab.iter().count(), 10_000);
+    }
+
+    #[test]
+    fn all_keys_are_held_at_once_but_those_of_slots_that_hold_none() {
+        let mut slab = Slab::new();
+        let serials = 1..=MANY as u64;
+        for serial in serials.clone() {
+            let state = if serial % 5 == 0 { StateTag::Held } else { StateTag::Pending };
+            slab.insert(Slot { key: mix(serial) | 1, state, ..Slot::new(serial) });
+        }
+        slab.hold_keys(|slot| slot.state == StateTag::Pending);
+        for serial in serials {
+            let is = |no| slab.get(no).serial == serial;
+            let found = slab.with_key(mix(serial) | 1, is).is_some();
+            assert_eq!(found, serial % 5 != 0, "{serial}");
+        }
     }
 }

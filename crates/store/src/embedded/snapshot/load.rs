@@ -53,6 +53,9 @@ pub(crate) fn load(disk: &dyn Disk, tables: &mut Tables) -> Result<Option<Start>
     })
 }
 
+/// Images that are looked at together before each is put in its place.
+const SOME: usize = 64;
+
 /// Blocks that are decoded before the tables take them.
 const BLOCKS_AHEAD: usize = 8;
 
@@ -175,9 +178,12 @@ fn load_block(
 ) -> Result<Loaded, Malformed> {
     let (kind, bytes) = match content {
         Content::Slots(images) => {
-            for image in images {
-                tables.ids.seen(image.serial);
-                tables.put_slot(&image);
+            for some in images.chunks(SOME) {
+                tables.warm_groups(some);
+                for image in some {
+                    tables.ids.seen(image.serial);
+                    tables.put_slot(image);
+                }
             }
             return Ok(Loaded::More);
         }

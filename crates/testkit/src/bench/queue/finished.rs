@@ -13,8 +13,8 @@ pub(super) const NAME: &str = "finished items in memory";
 
 const LIVE: u64 = 20_000;
 /// Finished before the measurement, so that buffers and tables have their size.
-const BEFORE: u64 = 200_000;
-const FINISHED: u64 = 2_000_000;
+const BEFORE: u64 = 500_000;
+const FINISHED: u64 = 4_000_000;
 
 pub(super) fn run(stage: &Stage) -> anyhow::Result<Vec<Row>> {
     let rig = Rig::fresh(stage.dir.join("finished"))?;
