@@ -28,6 +28,9 @@ use super::tables::Tables;
 /// A command's records beyond this many bytes may go to more than one group.
 const LARGE_BYTES: usize = 8 << 20;
 
+/// Times of items that wait for them no more, kept until they are worth a look.
+const UNDELAYED_KEPT: usize = 1024;
+
 impl Tables {
     pub(crate) fn flush_if_large(&mut self) {
         if self.out.bytes.len() > LARGE_BYTES.min(self.command_bytes_max / 2) {
@@ -355,8 +358,20 @@ impl Tables {
         if slot.until > now.0.max(self.now.0) {
             self.slab.get_mut(no).spot = Spot::Delayed;
             self.delayed.push(Reverse((slot.until, slot.serial, no)));
+            self.forget_undelayed();
         } else {
             self.enter_line(no);
+        }
+    }
+
+    /// Drops the times of items that wait for them no more, once they are the most.
+    fn forget_undelayed(&mut self) {
+        let Tables { delayed, slab, .. } = self;
+        if delayed.len() > 2 * slab.live() + UNDELAYED_KEPT {
+            delayed.retain(|Reverse((until, serial, no))| {
+                let slot = slab.get(*no);
+                (slot.serial, slot.until, slot.spot) == (*serial, *until, Spot::Delayed)
+            });
         }
     }
 

@@ -13,6 +13,9 @@ use windrow_core::{LeaseId, Timestamp};
 
 use super::slab::{NIL, Slab, SlotNo, Spot};
 
+/// Times of leases that have ended, kept until they are worth a look.
+const ENDED_KEPT: usize = 1024;
+
 /// All live leases.
 #[derive(Debug, Default)]
 pub(crate) struct Leases {
@@ -68,10 +71,22 @@ impl Leases {
     pub(crate) fn put(&mut self, lease: Lease) {
         let no = self.number(lease.id);
         let Some(held) = &mut self.leases[no as usize] else { return };
-        if held.lease.is_none() {
-            self.expiry.push(Reverse((lease.expires, lease.id)));
-        }
+        let is_new = held.lease.is_none();
+        let (id, expires) = (lease.id, lease.expires);
         held.lease = Some(lease);
+        if is_new {
+            self.expiry.push(Reverse((expires, id)));
+            self.forget_ended();
+        }
+    }
+
+    /// Drops the times of leases that have ended, once they are the most. A lease mostly ends long
+    /// before it would expire.
+    fn forget_ended(&mut self) {
+        if self.expiry.len() > 2 * self.by_id.len() + ENDED_KEPT {
+            let live = self.leases.iter().flatten().filter_map(|held| held.lease.as_ref());
+            self.expiry = live.map(|lease| Reverse((lease.expires, lease.id))).collect();
+        }
     }
 
     pub(crate) fn link(&mut self, slab: &mut Slab, no: u32, slot: SlotNo) {
@@ -180,5 +195,42 @@ impl Leases {
                 self.free.push(no as u32);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::slab::Slot;
+    use super::*;
+
+    fn lease(no: u64) -> Lease {
+        Lease {
+            id: LeaseId(u128::from(no)),
+            worker: "w".into(),
+            granted: Timestamp(no),
+            renewed: Timestamp(no),
+            expires: Timestamp(no + 300_000),
+            lease_ms: 300_000,
+            items: 1,
+        }
+    }
+
+    #[test]
+    fn leases_that_ended_do_not_pile_up_until_they_would_have_expired() {
+        let (mut leases, mut slab) = (Leases::default(), Slab::new());
+        let held = slab.insert(Slot::new(1));
+        for no in 1..=100_000 {
+            let slot = if no == 5 { held } else { slab.insert(Slot::new(no + 1)) };
+            leases.put(lease(no));
+            let number = leases.number(LeaseId(u128::from(no)));
+            leases.link(&mut slab, number, slot);
+            if no != 5 {
+                leases.unlink(&mut slab, slot);
+                slab.remove(slot);
+            }
+        }
+        assert!(leases.expiry.len() <= 2 * ENDED_KEPT, "{} times", leases.expiry.len());
+        assert_eq!(leases.next(), Some(Timestamp(300_005)));
+        assert_eq!(leases.expired(Timestamp(300_005), 10), [LeaseId(5)]);
     }
 }
