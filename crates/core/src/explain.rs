@@ -35,6 +35,11 @@ pub enum Reason {
         worker: String,
         until: Timestamp,
     },
+    /// A worker had it, and its lease has run out; nobody has taken it back yet.
+    Overdue {
+        worker: String,
+        since: Timestamp,
+    },
     /// Nobody who could do it is there.
     NoWorker,
     /// Nothing holds it.
@@ -60,6 +65,7 @@ impl Reason {
             },
             Reason::GroupFull { .. } => "group_full",
             Reason::InHand { .. } => "in_hand",
+            Reason::Overdue { .. } => "overdue",
             Reason::NoWorker => "no_worker",
             Reason::NextInLine => "next_in_line",
             Reason::Ended => "ended",
@@ -90,6 +96,9 @@ impl Reason {
             Reason::GroupFull { load, limit, held_by } => group_settles(*load, *limit, held_by),
             Reason::InHand { worker, until } => {
                 format!("worker {worker} settling it, or its lease ending at {until}")
+            }
+            Reason::Overdue { worker, since } => {
+                format!("the next tick taking it back: the lease of {worker} ended at {since}")
             }
             Reason::NoWorker => "a worker that claims its queue, stage and kind".into(),
             Reason::NextInLine => "the next claim".into(),
@@ -122,7 +131,7 @@ fn reasons<L: Ledger>(ledger: &L, item: &Item, now: Timestamp) -> Vec<Reason> {
     let mut reasons: Vec<Reason> = match item.state {
         State::Done(_) => vec![Reason::Ended],
         State::Leased { lease } => {
-            ledger.lease(lease).map(|lease| in_hand(&lease)).into_iter().collect()
+            ledger.lease(lease).map(|lease| in_hand(&lease, now)).into_iter().collect()
         }
         State::Split => {
             let open = ledger.tally(item.id).map_or(0, |tally| tally.open());
@@ -149,8 +158,12 @@ fn held<L: Ledger>(ledger: &L, item: &Item, gate: Gate) -> Reason {
     }
 }
 
-fn in_hand(lease: &Lease) -> Reason {
-    Reason::InHand { worker: lease.worker.to_string(), until: lease.expires }
+fn in_hand(lease: &Lease, now: Timestamp) -> Reason {
+    let (worker, ends) = (lease.worker.to_string(), lease.expires);
+    if ends <= now {
+        return Reason::Overdue { worker, since: ends };
+    }
+    Reason::InHand { worker, until: ends }
 }
 
 impl Explanation {
@@ -158,7 +171,7 @@ impl Explanation {
     #[must_use]
     pub fn with_workers(mut self, offered: bool) -> Explanation {
         let waits = !self.reasons.iter().any(|reason| {
-            matches!(reason, Reason::Ended | Reason::InHand { .. })
+            matches!(reason, Reason::Ended | Reason::InHand { .. } | Reason::Overdue { .. })
                 || matches!(reason, Reason::Held(Gate::Children { .. }))
         });
         if waits && !offered {
@@ -170,5 +183,42 @@ impl Explanation {
             self.reasons.insert(at, Reason::NoWorker);
         }
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::LeaseId;
+
+    fn reason(now: u64) -> Reason {
+        let lease = Lease {
+            id: LeaseId(1),
+            worker: "w".into(),
+            granted: Timestamp(1_000),
+            renewed: Timestamp(1_000),
+            expires: Timestamp(31_000),
+            lease_ms: 30_000,
+            items: 1,
+        };
+        in_hand(&lease, Timestamp(now))
+    }
+
+    #[test]
+    fn an_item_whose_lease_has_run_out_waits_for_the_tick_and_not_for_a_moment_that_is_past() {
+        let (worker, ends) = ("w".to_owned(), Timestamp(31_000));
+        assert_eq!(reason(30_999), Reason::InHand { worker: worker.clone(), until: ends });
+        let overdue = reason(31_000);
+        assert_eq!(overdue, Reason::Overdue { worker, since: ends });
+        assert_eq!(overdue.code(), "overdue");
+        let want = format!("the next tick taking it back: the lease of w ended at {ends}");
+        assert_eq!(overdue.unblocked_by(), want);
+    }
+
+    #[test]
+    fn an_overdue_item_does_not_want_another_worker() {
+        let reasons = vec![reason(40_000)];
+        let said = Explanation { item: ItemId(1), status: Status::Processing, reasons };
+        assert_eq!(said.clone().with_workers(false), said);
     }
 }

@@ -57,13 +57,13 @@ pub trait Store: Send + Sync + 'static {
         limit: usize,
     ) -> impl Future<Output = Result<Vec<Item>, StoreError>> + Send;
     /// Items by status and place.
-    fn counts(&self) -> Vec<Count>;
+    fn counts(&self) -> impl Future<Output = Result<Vec<Count>, StoreError>> + Send;
     /// The leases that hold something.
-    fn leases(&self) -> Vec<Lease>;
+    fn leases(&self) -> impl Future<Output = Result<Vec<Lease>, StoreError>> + Send;
     /// When something becomes due by itself: an item becomes visible or a lease expires.
-    fn next_due(&self) -> Option<Timestamp>;
-    /// Moves what is due at `now` into line, without writing anything.
-    fn advance(&self, now: Timestamp);
+    fn next_due(&self) -> impl Future<Output = Result<Option<Timestamp>, StoreError>> + Send;
+    /// Moves what is due at `now` into line and tells who listens.
+    fn advance(&self, now: Timestamp) -> impl Future<Output = Result<(), StoreError>> + Send;
     /// Who is told when work is ready and what happened.
     fn listen(&self, listener: Arc<dyn Listener>);
 }

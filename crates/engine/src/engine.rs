@@ -108,8 +108,9 @@ impl<S: Store, C: Clock> Engine<S, C> {
     }
 
     /// The workers that are present.
-    pub fn workers(&self) -> Vec<Worker> {
-        self.presence.workers(&self.store.leases(), self.clock.now())
+    pub async fn workers(&self) -> Result<Vec<Worker>, Failure> {
+        let leases = self.store.leases().await?;
+        Ok(self.presence.workers(&leases, self.clock.now()))
     }
 
     /// What happened lately.
@@ -264,6 +265,7 @@ impl<S: Store, C: Clock> Engine<S, C> {
             tenant: seen.body.tenant.clone(),
             count: 1,
         };
-        Ok(Some(explained.with_workers(self.presence.offered(&work, &self.store.leases(), now))))
+        let leases = self.store.leases().await?;
+        Ok(Some(explained.with_workers(self.presence.offered(&work, &leases, now))))
     }
 }

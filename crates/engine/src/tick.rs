@@ -67,27 +67,28 @@ impl<S: Store, C: Clock> Engine<S, C> {
             self.submit(Command::Grace { until: now.plus(GRACE_MS) }).await?;
         }
         self.jobs().lock().stepped = Some(now);
-        self.store().advance(now);
+        self.store().advance(now).await?;
         let (reclaim, sweep) = {
             let jobs = self.jobs().lock();
             (jobs.reclaim.next, jobs.sweep.next)
         };
-        let due = self.store().next_due();
+        let due = self.store().next_due().await?;
         if reclaim <= now || due.is_some_and(|due| due <= now) {
             let handled = self.reclaim().await?;
             self.jobs().lock().reclaim.ran(now, handled);
         }
         if sweep <= now {
             let (handled, more) = self.sweep().await?;
-            let mut jobs = self.jobs().lock();
-            jobs.sweep.ran(now, handled);
-            if more {
-                jobs.sweep.next = now;
+            {
+                let mut jobs = self.jobs().lock();
+                jobs.sweep.ran(now, handled);
+                if more {
+                    jobs.sweep.next = now;
+                }
             }
-            drop(jobs);
-            self.presence().forget(&self.store().leases(), now);
+            self.presence().forget(&self.store().leases().await?, now);
         }
-        let next = self.store().next_due().unwrap_or(Timestamp::NEVER);
+        let next = self.store().next_due().await?.unwrap_or(Timestamp::NEVER);
         let jobs = self.jobs().lock();
         let soonest = next.min(jobs.sweep.next).min(jobs.reclaim.next);
         Ok(soonest.max(now.plus(1)).min(now.plus(STEP_MAX_MS)))

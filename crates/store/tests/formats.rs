@@ -146,7 +146,7 @@ fn describe(store: &Stepped) -> String {
             seen.successor.is_some(),
         );
     }
-    for count in store.counts() {
+    for count in block_on(store.counts()).expect("items are counted") {
         let _ =
             writeln!(text, "{}/{} {}: {}", count.tenant, count.queue, count.status, count.items);
     }

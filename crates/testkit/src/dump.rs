@@ -29,7 +29,7 @@ pub fn dump<S: Store>(store: &S) -> Result<Dump, StoreError> {
         seen.tally = seen.tally.map(sorted);
         items.insert(item.id, seen);
     }
-    let mut counts = store.counts();
+    let mut counts = block_on(store.counts())?;
     counts.retain(|count| count.items > 0);
     counts.sort();
     Ok(Dump { items, counts })

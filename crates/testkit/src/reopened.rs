@@ -165,7 +165,7 @@ impl Inside {
         if let Some(listener) = &self.listener {
             self.store.listen(Arc::clone(listener));
         }
-        self.store.advance(now);
+        block_on(self.store.advance(now)).expect("a store that was opened answers");
         for (item, lease, progress) in progress {
             let items = vec![(*item, progress.clone())];
             let command = Command::Progress { lease: *lease, items };
@@ -187,7 +187,7 @@ impl Inside {
 
     /// What would have to be said again after a death; none if some of it could not.
     fn save_progress(&mut self, now: Timestamp) -> Option<Vec<(ItemId, LeaseId, Progress)>> {
-        let leases = self.store.leases();
+        let leases = block_on(self.store.leases()).expect("leases can be listed");
         let mut saved = Vec::new();
         let mut lost = false;
         let store = &self.store;
@@ -233,20 +233,20 @@ impl Store for Reopened {
         block_on(self.inside.lock().store.items(after, limit))
     }
 
-    fn counts(&self) -> Vec<Count> {
-        self.inside.lock().store.counts()
+    async fn counts(&self) -> Result<Vec<Count>, StoreError> {
+        block_on(self.inside.lock().store.counts())
     }
 
-    fn leases(&self) -> Vec<Lease> {
-        self.inside.lock().store.leases()
+    async fn leases(&self) -> Result<Vec<Lease>, StoreError> {
+        block_on(self.inside.lock().store.leases())
     }
 
-    fn next_due(&self) -> Option<Timestamp> {
-        self.inside.lock().store.next_due()
+    async fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {
+        block_on(self.inside.lock().store.next_due())
     }
 
-    fn advance(&self, now: Timestamp) {
-        self.inside.lock().store.advance(now);
+    async fn advance(&self, now: Timestamp) -> Result<(), StoreError> {
+        block_on(self.inside.lock().store.advance(now))
     }
 
     fn listen(&self, listener: Arc<dyn Listener>) {

@@ -65,20 +65,20 @@ impl Store for Stepped {
         self.drive(self.store.items(after, limit))
     }
 
-    fn counts(&self) -> Vec<Count> {
-        self.store.counts()
+    async fn counts(&self) -> Result<Vec<Count>, StoreError> {
+        self.drive(self.store.counts())
     }
 
-    fn leases(&self) -> Vec<Lease> {
-        self.store.leases()
+    async fn leases(&self) -> Result<Vec<Lease>, StoreError> {
+        self.drive(self.store.leases())
     }
 
-    fn next_due(&self) -> Option<Timestamp> {
-        self.store.next_due()
+    async fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {
+        self.drive(self.store.next_due())
     }
 
-    fn advance(&self, now: Timestamp) {
-        self.store.advance(now);
+    async fn advance(&self, now: Timestamp) -> Result<(), StoreError> {
+        self.drive(self.store.advance(now))
     }
 
     fn listen(&self, listener: Arc<dyn Listener>) {

@@ -104,8 +104,8 @@ impl<S: Store> Twins<'_, S> {
     fn play(&mut self, dice: &mut Dice, requests: usize) -> Result<(), String> {
         for number in 1..=requests {
             let now = self.clock.advance(dice.pause_ms());
-            self.model.advance(now);
-            self.store.advance(now);
+            block_on(self.model.advance(now)).expect("time passes");
+            block_on(self.store.advance(now)).expect("time passes");
             let known = self.known(dice);
             let request = dice.request(&known, now);
             let answer = self.ask(request, now)?;
@@ -234,7 +234,8 @@ fn new_items<S: Store>(store: &S, after: Option<ItemId>) -> Vec<ItemId> {
 }
 
 fn counts<S: Store>(store: &S) -> Vec<Count> {
-    let mut counts: Vec<Count> = store.counts().into_iter().filter(|c| c.items > 0).collect();
+    let mut counts = block_on(store.counts()).expect("items can be counted");
+    counts.retain(|count| count.items > 0);
     counts.sort();
     counts
 }

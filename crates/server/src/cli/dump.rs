@@ -1,15 +1,17 @@
-//! `windrow dump`: what a data directory holds, as JSON lines.
+//! `windrow dump`: what a data directory holds, as JSON lines. Changes nothing in it.
 
 use std::io::{BufWriter, Write};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use windrow_core::item::{Payload, State};
 use windrow_core::ports::{Inspected, Store};
 use windrow_core::tally::{Bucket, Counts};
 use windrow_core::{ItemId, Timestamp};
+use windrow_store::embedded::overlay::Overlay;
 use windrow_store::embedded::{Embedded, Entry, Family, Options};
 
-use super::{DataDir, existing};
+use super::data_dir::{DataDir, not_opened};
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
@@ -32,7 +34,10 @@ enum Shape {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let store = Embedded::open(existing(&args.data.data_dir)?, Options::default())?;
+    // What opening writes stays in memory.
+    let disk = Arc::new(Overlay::over(args.data.to_read()?));
+    let opened = Embedded::open(disk, Options::default());
+    let store = opened.map_err(|error| not_opened(args.data.path(), &error))?;
     let mut out = BufWriter::new(std::io::stdout().lock());
     match args.shape {
         Shape::Items => items(&store, &mut out)?,

@@ -1,14 +1,10 @@
 //! The command line.
 
 mod check;
+pub(crate) mod data_dir;
 mod dump;
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-use anyhow::Context;
 use clap::{Parser, Subcommand};
-use windrow_store::embedded::disk::{Disk, RealDisk};
 
 use crate::demo;
 
@@ -26,9 +22,11 @@ enum Command {
     /// Watch it work: documents become pages become chunks, a worker dies, the process is killed
     /// and started again, and nothing is lost.
     Demo(demo::Args),
-    /// Print what a data directory holds, as JSON lines. No server may have it open.
+    /// Print what a data directory holds, as JSON lines, and change nothing in it. No server may
+    /// have it open.
     Dump(dump::Args),
-    /// Verify every checksum and every count of a data directory. No server may have it open.
+    /// Verify every checksum and every count of a data directory, and change nothing in it. No
+    /// server may have it open.
     Check(check::Args),
 }
 
@@ -40,21 +38,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
     }
 }
 
-/// A data directory that must exist already.
-fn existing(path: &Path) -> anyhow::Result<Arc<dyn Disk>> {
-    anyhow::ensure!(
-        path.is_dir(),
-        "{} is not a directory; give the data directory of a store",
-        path.display()
-    );
-    let disk = RealDisk::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-    Ok(Arc::new(disk))
-}
-
-/// Where a store keeps its files.
-#[derive(clap::Args, Debug)]
-struct DataDir {
-    /// The directory that holds the store's files.
-    #[arg(long, value_name = "DIR")]
-    data_dir: PathBuf,
+/// A number of things, in words: `1 segment`, `2 segments`.
+pub(crate) fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }

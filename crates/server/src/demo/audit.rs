@@ -9,8 +9,12 @@ use windrow_core::ItemId;
 use windrow_core::item::{End, State};
 use windrow_core::ports::Store;
 use windrow_core::trail::Ending;
-use windrow_store::embedded::disk::RealDisk;
+use windrow_store::embedded::disk::{Disk, RealDisk};
+use windrow_store::embedded::overlay::Overlay;
 use windrow_store::embedded::{Embedded, Options, check};
+
+use crate::cli::counted;
+use crate::cli::data_dir::not_opened;
 
 /// Everything that was acknowledged.
 #[derive(Debug, Default)]
@@ -47,10 +51,10 @@ impl Ledger {
 
 /// Compares the ledger with the store; a summary if they agree.
 pub(super) async fn audit(path: &Path, ledger: &Ledger) -> anyhow::Result<String> {
-    let disk: Arc<dyn windrow_store::embedded::disk::Disk> = Arc::new(RealDisk::open(path)?);
-    let checked = check(&disk, Options::default())?;
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk::open_to_read(path)?);
+    let checked = check(&disk, Options::default()).map_err(|error| not_opened(path, &error))?;
     ensure!(checked.faults.is_empty(), "the store has faults: {:?}", checked.faults);
-    let store = Embedded::open(disk, Options::default())?;
+    let store = Embedded::open(Arc::new(Overlay::over(disk)), Options::default())?;
     for id in &ledger.enqueued {
         let seen = store.inspect(*id).await?;
         let seen = seen.with_context(|| format!("LOST: {id} was acknowledged and is gone"))?;
@@ -76,12 +80,12 @@ pub(super) async fn audit(path: &Path, ledger: &Ledger) -> anyhow::Result<String
     let late = ledger.late;
     let settled = ledger.settled.len();
     Ok(format!(
-        "{items} items in {} documents, {settled} pieces of work acknowledged\n\
+        "{items} items in {}, {settled} pieces of work acknowledged\n\
          lost: 0   settled twice: 0   counts equal a recount: yes\n\
          {claimed} hand-outs, {again} pieces of work handed out again after a crash, \
          {late} late settles refused\n\
          dead workers: {}   killed processes: {}",
-        ledger.enqueued.len(),
+        counted(ledger.enqueued.len() as u64, "document"),
         ledger.deaths,
         ledger.restarts,
     ))

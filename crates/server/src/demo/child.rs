@@ -6,6 +6,7 @@
 
 use std::io::Write as _;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -20,7 +21,8 @@ use windrow_store::embedded::disk::RealDisk;
 use windrow_store::embedded::{Embedded, Options};
 
 use super::Args;
-use super::world::{LEASE_MS, PHASES, QUEUE, document, effort, outcome, settings};
+use super::world::{LEASE_MS, PHASES, QUEUE, death_at, document, effort, outcome, settings};
+use crate::cli::data_dir::not_opened;
 
 type Queue = Engine<Embedded, SystemClock>;
 
@@ -29,10 +31,12 @@ fn say(line: std::fmt::Arguments<'_>) {
     let _parent_may_be_gone = writeln!(std::io::stdout().lock(), "{line}");
 }
 
-pub(super) async fn run(args: &Args) -> anyhow::Result<()> {
+pub(super) async fn run(args: &Args, doomed: bool) -> anyhow::Result<()> {
     let path = args.data_dir.as_ref().context("a child needs a data directory")?;
     let options = Options { segment_bytes: 4 << 20, ..Options::default() };
-    let running = Embedded::open(Arc::new(RealDisk::open(path)?), options)?.run()?;
+    let disk = RealDisk::open(path).with_context(|| path.display().to_string())?;
+    let opened = Embedded::open(Arc::new(disk), options);
+    let running = opened.map_err(|error| not_opened(path, &error))?.run()?;
     let clock = SystemClock::new(running.latest());
     let engine = Engine::new((*running).clone(), clock, Limits::default(), usize::MAX);
     let queue: Arc<Queue> = Arc::new(engine);
@@ -41,10 +45,11 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<()> {
     let mut tasks = JoinSet::new();
     let ticking = Arc::clone(&queue);
     tasks.spawn(async move { bail!("the queue stopped: {}", ticking.run().await) });
+    let death_at = if doomed { death_at(args.documents, args.seed) } else { u32::MAX };
+    let reaper = Arc::new(Reaper { death_at, handed_out: AtomicU32::new(0) });
     for number in 0..args.workers {
-        let queue = Arc::clone(&queue);
-        let doomed = args.doom && number == (args.seed % u64::from(args.workers)) as u32;
-        tasks.spawn(async move { work(&queue, &format!("worker-{number}"), doomed).await });
+        let (queue, reaper) = (Arc::clone(&queue), Arc::clone(&reaper));
+        tasks.spawn(async move { work(&queue, &format!("worker-{number}"), &reaper).await });
     }
     let watched = watch(&queue, &documents);
     tokio::select! {
@@ -78,19 +83,31 @@ async fn enqueue(queue: &Queue, documents: u32) -> anyhow::Result<Vec<ItemId>> {
     Ok(known)
 }
 
-/// Claims, works and settles, for ever. The doomed worker stops with work in its hands once it has
-/// seen enough, as a crashed one would.
-async fn work(queue: &Queue, name: &str, doomed: bool) -> anyhow::Result<()> {
-    let claim = Claim { max: 4, ..Claim::new(name, QUEUE, 4) };
-    let mut seen = 0;
+/// Counts what is handed out, and takes whoever gets a certain piece of work: somebody always does,
+/// however many workers share however little.
+struct Reaper {
+    death_at: u32,
+    handed_out: AtomicU32,
+}
+
+impl Reaper {
+    fn takes(&self, claimed: usize) -> bool {
+        let before = self.handed_out.fetch_add(claimed as u32, Ordering::Relaxed);
+        before < self.death_at && before + claimed as u32 >= self.death_at
+    }
+}
+
+/// Claims, works and settles, for ever. Whom the reaper takes stops with work in its hands, as a
+/// crashed worker would.
+async fn work(queue: &Queue, name: &str, reaper: &Reaper) -> anyhow::Result<()> {
+    let claim = Claim::new(name, QUEUE, 4);
     loop {
         let Some(grant) = queue.claim(claim.clone(), 500, None).await? else { continue };
         for work in &grant.items {
             let (id, stage, attempt) = (work.item.id, &work.stage, work.item.attempts);
             say(format_args!("claimed {id} {stage} {attempt}"));
         }
-        seen += grant.items.len();
-        if doomed && seen > 120 {
+        if reaper.takes(grant.items.len()) {
             say(format_args!("died {name}"));
             std::future::pending::<()>().await;
         }

@@ -22,25 +22,26 @@ pub(crate) struct Args {
     /// How many workers share the work.
     #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(2..=64))]
     workers: u32,
-    /// Keep the queue here instead of in a temporary directory, to look at it afterwards.
+    /// Keep the queue in this empty directory instead of a temporary one, to look at it afterwards.
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// Seed of the random choices: which worker dies, when the process is killed.
+    /// Shifts the two moments: when a worker dies, and when the process is killed.
     #[arg(long, default_value_t = 7)]
     seed: u64,
-    /// Run the queue and its workers, for a parent that watches.
-    #[arg(long, hide = true)]
-    child: bool,
-    /// Let one of the child's workers die.
-    #[arg(long, hide = true)]
-    doom: bool,
 }
+
+/// Set for the process that runs the queue and its workers, to what becomes of it. No flag, because
+/// it is nothing for people to set.
+const CHILD: &str = "WINDROW_DEMO_CHILD";
+/// One of the child's workers is to die.
+const DOOMED: &str = "doomed";
+/// Nobody is to die.
+const SPARED: &str = "spared";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    if args.child {
-        runtime.block_on(child::run(args))
-    } else {
-        runtime.block_on(parent::run(args))
+    match std::env::var(CHILD) {
+        Ok(fate) => runtime.block_on(child::run(args, fate == DOOMED)),
+        Err(_) => runtime.block_on(parent::run(args)),
     }
 }

@@ -19,6 +19,17 @@ pub(super) const LEASE_MS: u64 = 1_500;
 /// What happens to a document, its pages and their chunks, in the order of the bars.
 pub(super) const PHASES: [&str; 6] = ["pages", "ocr", "chunk", "vector", "graph", "publish"];
 
+/// A worker dies when this much work has been handed out: less than there is even if every document
+/// is as small as can be, and enough that pages and chunks are under way.
+pub(super) fn death_at(documents: u32, seed: u64) -> u32 {
+    documents * (16 + (seed % 9) as u32)
+}
+
+/// The process is killed when this much of what is known is done, of a thousand.
+pub(super) fn kill_at(seed: u64) -> u64 {
+    500 + seed % 51
+}
+
 pub(super) fn settings() -> Settings {
     let mut defaults = Policy { lease_ms: LEASE_MS, retry_first: true, ..Policy::default() };
     defaults.backoff.base_ms = 200;

@@ -368,10 +368,14 @@ impl Tables {
     fn forget_undelayed(&mut self) {
         let Tables { delayed, slab, .. } = self;
         if delayed.len() > 2 * slab.live() + UNDELAYED_KEPT {
-            delayed.retain(|Reverse((until, serial, no))| {
+            let mut kept = std::mem::take(delayed).into_vec();
+            kept.retain(|Reverse((until, serial, no))| {
                 let slot = slab.get(*no);
                 (slot.serial, slot.until, slot.spot) == (*serial, *until, Spot::Delayed)
             });
+            kept.sort_unstable();
+            kept.dedup();
+            *delayed = kept.into();
         }
     }
 

@@ -1,7 +1,8 @@
 //! Check: everything in a data directory against its checksums and against the rules.
 //!
 //! Reads every group and record of every segment, then opens the store and reads every item's
-//! body and trail, and recounts every tree. For a directory that no server has open.
+//! body and trail, and recounts every tree. For a directory that no server has open, which it
+//! leaves as it is: what opening writes stays in memory.
 
 use std::sync::Arc;
 
@@ -10,7 +11,9 @@ use windrow_core::item::Marks;
 use windrow_core::ledger::Ledger;
 
 use super::disk::Disk;
-use super::log::{Log, LogError, StoreId};
+use super::log::{Loc, Log, LogError, StoreId, is_segment};
+use super::overlay::Overlay;
+use super::snapshot::is_snapshot;
 use super::{Embedded, OpenError, Options};
 
 /// What a check found.
@@ -22,18 +25,27 @@ pub struct Checked {
     pub live: u64,
     pub ended: u64,
     pub trees: u64,
-    /// A group that was never durable had been begun at the end, which is normal after a crash.
+    /// The last group is not whole, which is normal after a crash. Opening cuts it.
     pub torn: bool,
+    /// Where that group begins.
+    pub torn_at: Option<Loc>,
     /// What is wrong, in words. Empty if nothing is.
     pub faults: Vec<String>,
 }
 
-/// Checks a data directory. Damage that keeps it from being opened is an error.
+/// Checks a data directory, and changes nothing in it. Damage that keeps it from being opened is an
+/// error.
 pub fn check(disk: &Arc<dyn Disk>, options: Options) -> Result<Checked, OpenError> {
     let mut checked = check_log(disk)?;
-    let store = Embedded::open(Arc::clone(disk), options)?;
+    let store = Embedded::open(Arc::new(Overlay::over(Arc::clone(disk))), options)?;
     store.check_items(&mut checked);
     Ok(checked)
+}
+
+/// Whether a directory holds a store: a segment of a log, or a snapshot.
+pub fn holds_store(disk: &dyn Disk) -> std::io::Result<bool> {
+    let is_part = |name: &String| is_segment(name) || is_snapshot(name);
+    Ok(disk.list()?.iter().any(is_part))
 }
 
 fn check_log(disk: &Arc<dyn Disk>) -> Result<Checked, OpenError> {
@@ -46,7 +58,8 @@ fn check_log(disk: &Arc<dyn Disk>) -> Result<Checked, OpenError> {
         checked.segments += 1;
         checked.groups += verified.groups;
         checked.records += verified.records;
-        checked.torn |= verified.torn;
+        checked.torn |= verified.torn.is_some();
+        checked.torn_at = checked.torn_at.or(verified.torn);
         expected = verified.next_sequence;
         if !verified.continues {
             break;
@@ -90,10 +103,7 @@ impl Embedded {
 
     /// Visits every record of the log in order: where it lies, its kind and its length. What of it
     /// still counts is another question, which the items answer.
-    pub fn records(
-        &self,
-        mut visit: impl FnMut(super::log::Loc, &'static str, usize),
-    ) -> Result<(), LogError> {
+    pub fn records(&self, mut visit: impl FnMut(Loc, &'static str, usize)) -> Result<(), LogError> {
         for number in self.shared.segments.numbers() {
             let verified = self.shared.segments.verify_segment(number, None, |group| {
                 for record in group.records() {

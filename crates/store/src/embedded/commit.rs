@@ -11,7 +11,7 @@ use std::sync::Arc;
 use windrow_core::change::Created;
 use windrow_core::command::{Answer, Command, Outcome, Request};
 use windrow_core::decide;
-use windrow_core::limits::{ERROR_MAX, RETRY_AFTER_MS};
+use windrow_core::limits::{COMMAND_ITEMS_MAX, ERROR_MAX, RETRY_AFTER_MS};
 use windrow_core::planted::{Bug, is_planted};
 use windrow_core::ports::{Happened, Ready, StoreError, Work};
 use windrow_core::refusal::{Full, Refusal};
@@ -168,6 +168,11 @@ impl Shared {
         if let Some(why) = self.durable.poisoned() {
             return Err(StoreError::Poisoned(why));
         }
+        // Under the lock of the tables: what was decided before it is synced, and nothing after it
+        // is decided.
+        if self.is_stopping() {
+            return Err(StoreError::NotApplied("the store is closed".into()));
+        }
         if let Some(next) = tables.must_wait_for_room() {
             return Ok(Room::None { back: batch, next });
         }
@@ -244,7 +249,9 @@ impl Tables {
             }
             match &request.command {
                 Command::Settle { items, .. } => self.warm_settle(items),
-                Command::Claim(claim) if claim.max > 1 => self.warm_claim(claim),
+                Command::Claim(claim) if (2..=COMMAND_ITEMS_MAX).contains(&claim.max) => {
+                    self.warm_claim(claim);
+                }
                 _ => {}
             }
             let answer = decide(self, request, now);
@@ -315,7 +322,7 @@ impl Tables {
         };
         match command {
             Command::Enqueue(items) => items.len() * EACH_BYTES / 2,
-            Command::Claim(claim) => claim.max * EACH_BYTES / 8,
+            Command::Claim(claim) => claim.max.min(COMMAND_ITEMS_MAX) * EACH_BYTES / 8,
             Command::Settle { items, .. } => {
                 items.iter().map(|(_, outcome)| EACH_BYTES + said(outcome)).sum()
             }
@@ -325,7 +332,7 @@ impl Tables {
             | Command::Prioritise { items, .. } => items.len() * EACH_BYTES,
             Command::Reclaim { .. } => self.leases.expired_items(self.now) * EACH_BYTES,
             Command::Grace { .. } => self.leases.iter().count() * EACH_BYTES / 4,
-            Command::Sweep { limit } => *limit * EACH_BYTES,
+            Command::Sweep { limit } => (*limit).min(COMMAND_ITEMS_MAX) * EACH_BYTES,
             _ => 0,
         }
     }

@@ -4,8 +4,9 @@
 //! [`DiskFile::sync`], a file's name (create, rename, remove) after [`Disk::sync_dir`], and neither
 //! one through the other. Leaves out buffering, retries and any knowledge of what the files hold.
 //!
-//! There are two implementations: [`RealDisk`] over a directory, and `SimDisk` of the testkit,
-//! which forgets what was not synced, tears, fills up, fails and lies from a seed.
+//! There are three implementations: [`RealDisk`] over a directory, `Overlay` over another disk, to
+//! look at it without changing it, and `SimDisk` of the testkit, which forgets what was not synced,
+//! tears, fills up, fails and lies from a seed.
 
 use std::fmt;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
@@ -102,6 +103,8 @@ pub struct RealDisk {
     path: PathBuf,
     /// The directory itself, kept open because a directory is synced through a handle.
     dir: File,
+    /// Whether files are opened to be written.
+    writes: bool,
 }
 
 impl RealDisk {
@@ -110,7 +113,18 @@ impl RealDisk {
         let path = path.into();
         make_dir(&path)?;
         let dir = File::open(&path)?;
-        Ok(RealDisk { path, dir })
+        Ok(RealDisk { path, dir, writes: true })
+    }
+
+    /// Opens a directory that exists, to read and nothing else: not even the lock is written, and
+    /// where there is none, nobody has opened a store there and none is taken. An [`Overlay`] over
+    /// this is what a store can be opened on.
+    ///
+    /// [`Overlay`]: super::overlay::Overlay
+    pub fn open_to_read(path: impl Into<PathBuf>) -> io::Result<RealDisk> {
+        let path = path.into();
+        let dir = File::open(&path)?;
+        Ok(RealDisk { path, dir, writes: false })
     }
 
     /// Where the directory is.
@@ -120,12 +134,39 @@ impl RealDisk {
 
     fn file(&self, name: &str, options: &mut OpenOptions) -> io::Result<File> {
         debug_assert!(!name.contains('/'), "{name}: the data directory is flat");
-        options.read(true).write(true).mode(FILE_MODE).open(self.path.join(name))
+        options.read(true).write(self.writes).mode(FILE_MODE).open(self.path.join(name))
+    }
+
+    fn must_write(&self) -> io::Result<()> {
+        if self.writes { Ok(()) } else { Err(io::ErrorKind::ReadOnlyFilesystem.into()) }
+    }
+
+    /// The lock of a reader: it keeps writers away, and no other reader.
+    fn lock_to_read(&self) -> Result<DiskLock, LockError> {
+        match self.file(LOCK_FILE, &mut OpenOptions::new()) {
+            Ok(file) => self.locked(file.try_lock_shared()).map(|()| DiskLock::new(file)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(DiskLock::new(())),
+            Err(error) => Err(LockError::Io(error)),
+        }
+    }
+
+    fn locked(&self, tried: Result<(), TryLockError>) -> Result<(), LockError> {
+        match tried {
+            Ok(()) => Ok(()),
+            Err(TryLockError::WouldBlock) => {
+                let by = std::fs::read_to_string(self.path.join(LOCK_FILE)).unwrap_or_default();
+                let by = by.trim();
+                let by = if by.is_empty() { "another process" } else { by };
+                Err(LockError::Held { by: by.to_owned() })
+            }
+            Err(TryLockError::Error(error)) => Err(LockError::Io(error)),
+        }
     }
 }
 
 impl Disk for RealDisk {
     fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        self.must_write()?;
         Ok(Box::new(RealFile(self.file(name, OpenOptions::new().create_new(true))?)))
     }
 
@@ -149,10 +190,12 @@ impl Disk for RealDisk {
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.must_write()?;
         std::fs::rename(self.path.join(from), self.path.join(to))
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
+        self.must_write()?;
         std::fs::remove_file(self.path.join(name))
     }
 
@@ -161,17 +204,11 @@ impl Disk for RealDisk {
     }
 
     fn lock(&self) -> Result<DiskLock, LockError> {
-        let file = self.file(LOCK_FILE, OpenOptions::new().create(true).truncate(false))?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let by = std::fs::read_to_string(self.path.join(LOCK_FILE)).unwrap_or_default();
-                let by = by.trim();
-                let by = if by.is_empty() { "another process" } else { by };
-                return Err(LockError::Held { by: by.to_owned() });
-            }
-            Err(TryLockError::Error(error)) => return Err(LockError::Io(error)),
+        if !self.writes {
+            return self.lock_to_read();
         }
+        let file = self.file(LOCK_FILE, OpenOptions::new().create(true).truncate(false))?;
+        self.locked(file.try_lock())?;
         file.set_len(0)?;
         file.write_all_at(format!("pid {}\n", std::process::id()).as_bytes(), 0)?;
         Ok(DiskLock::new(file))

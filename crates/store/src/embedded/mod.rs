@@ -9,7 +9,7 @@
 
 mod apply;
 mod check;
-mod codec;
+pub(crate) mod codec;
 mod commit;
 mod configure;
 pub mod disk;
@@ -21,6 +21,7 @@ mod ledger;
 pub mod log;
 mod open;
 mod outbox;
+pub mod overlay;
 mod owners;
 mod queries;
 mod replay;
@@ -48,9 +49,10 @@ use schedule::names::Names;
 use space::Keeper;
 use tables::Tables;
 
-pub use check::{Checked, check};
+pub use check::{Checked, check, holds_store};
 pub use families::{Entry, Families, Family};
 pub use open::OpenError;
+pub use snapshot::SnapshotError;
 pub use threads::Running;
 
 /// How an embedded store is set up.
@@ -86,7 +88,8 @@ impl Default for Options {
 /// A queue in one directory, for one process.
 ///
 /// Cloning gives another handle to the same store. Nothing becomes durable unless somebody calls
-/// [`Embedded::sync_step`]: [`Embedded::run`] starts threads that do.
+/// [`Embedded::sync_step`]: [`Embedded::run`] starts threads that do. Without them every submit
+/// waits for ever.
 #[derive(Clone)]
 pub struct Embedded {
     shared: Arc<Shared>,

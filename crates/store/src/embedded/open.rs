@@ -37,12 +37,22 @@ pub enum OpenError {
     Log(#[from] LogError),
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
-    #[error("{at:?}: {what}; restore a backup, or write to us with the output of `windrow check`")]
+    #[error("{}{what}; restore a backup", place(*.at))]
     Inconsistent { at: Option<Loc>, what: String },
+}
+
+fn place(at: Option<Loc>) -> String {
+    at.map_or(String::new(), |at| format!("{at}: "))
 }
 
 impl Embedded {
     /// Opens the store in a directory, or begins a new one there.
+    ///
+    /// Nothing becomes durable yet, and so every submit waits: call [`Embedded::run`] on what this
+    /// gives, or [`Embedded::sync_step`] yourself.
+    ///
+    /// A group at the very end of the log that is not whole is cut: it was being written when the
+    /// process or the machine died, and nobody had an answer.
     pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Embedded, OpenError> {
         let mut random = match options.seed {
             Some(seed) => StdRng::seed_from_u64(seed),

@@ -93,7 +93,7 @@ impl Store for Embedded {
         .await
     }
 
-    fn counts(&self) -> Vec<Count> {
+    async fn counts(&self) -> Result<Vec<Count>, StoreError> {
         let tables = self.shared.tables.lock();
         let text = |no: u32| Arc::clone(tables.names.text(no));
         let counts = tables.owners.counts();
@@ -106,22 +106,22 @@ impl Store for Embedded {
             })
             .collect();
         counts.sort();
-        counts
+        Ok(counts)
     }
 
-    fn leases(&self) -> Vec<Lease> {
-        self.shared.tables.lock().leases.iter().cloned().collect()
+    async fn leases(&self) -> Result<Vec<Lease>, StoreError> {
+        Ok(self.shared.tables.lock().leases.iter().cloned().collect())
     }
 
-    fn next_due(&self) -> Option<Timestamp> {
+    async fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {
         let mut tables = self.shared.tables.lock();
         let delayed = tables.delayed.peek().map(|entry| Timestamp(entry.0.0));
         let gate = tables.gates.values().filter(|until| **until > tables.now).min().copied();
         let lease = tables.leases.next();
-        [delayed, lease, gate].into_iter().flatten().min()
+        Ok([delayed, lease, gate].into_iter().flatten().min())
     }
 
-    fn advance(&self, now: Timestamp) {
+    async fn advance(&self, now: Timestamp) -> Result<(), StoreError> {
         {
             let mut tables = self.shared.tables.lock();
             tables.advance(now);
@@ -129,6 +129,7 @@ impl Store for Embedded {
             tables.tell_later(group);
         }
         self.shared.tell();
+        Ok(())
     }
 
     fn listen(&self, listener: Arc<dyn Listener>) {

@@ -149,6 +149,7 @@ impl Tables {
         if let Some(no) = self.names.find_again(text) {
             return no;
         }
+        self.offer = None;
         self.out.push(tag::TEXT, Target::Nobody, |out| text.put(out));
         self.shared_names.write().number(text);
         self.names.number(text).0

@@ -10,7 +10,8 @@ use super::Embedded;
 /// How long the keeper sleeps when there is nothing to do.
 const IDLE: Duration = Duration::from_millis(50);
 
-/// A store whose threads run. They stop, and everything is synced, when this is dropped.
+/// A store whose threads run. They stop when this is dropped: what was decided is synced and
+/// answered, and every later submit on a remaining handle fails, since nothing is written any more.
 #[derive(Debug)]
 pub struct Running {
     store: Embedded,
@@ -73,15 +74,20 @@ impl std::ops::Deref for Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.store.shared.stopping.store(true, Ordering::Release);
+        let shared = &self.store.shared;
+        shared.stopping.store(true, Ordering::Release);
+        // Whoever is deciding goes first, so that the syncer finds all of it.
+        drop(shared.tables.lock());
         // Under the lock, so that the syncer cannot miss it between its look and its sleep.
-        drop(self.store.shared.writer.lock());
-        self.store.shared.filled.notify_all();
+        drop(shared.writer.lock());
+        shared.filled.notify_all();
         for thread in self.threads.drain(..) {
             thread.thread().unpark();
             if thread.join().is_err() {
-                self.store.shared.poison("a thread of the store panicked");
+                shared.poison("a thread of the store panicked");
             }
         }
+        // The keeper may have moved something after the syncer had gone.
+        while shared.sync_step() {}
     }
 }

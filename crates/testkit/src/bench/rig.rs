@@ -164,8 +164,8 @@ async fn keep_house<S: Store>(store: Arc<S>, stop: Arc<AtomicBool>) -> anyhow::R
     let mut removed = 0;
     loop {
         let is_last = stop.load(Ordering::Acquire);
-        store.advance(now());
-        let _when_to_look_again = store.next_due();
+        store.advance(now()).await?;
+        let _when_to_look_again = store.next_due().await?;
         loop {
             let answer = ask(&*store, Command::Reclaim { limit: SWEEP }).await?;
             let Answer::Reclaimed(reclaimed) = answer else { bail!("reclaim: {answer:?}") };

@@ -200,7 +200,9 @@ fn check_pretended(ledger: &Ledger, seen: &BTreeMap<ItemId, Inspected>) -> Resul
 
 /// The maintained counts equal a count of what exists.
 fn check_counts<S: Store>(store: &S, items: &HashMap<ItemId, Item>) -> Result<(), Finding> {
-    let known = store.counts();
+    let known = block_on(store.counts());
+    let known =
+        known.map_err(|error| Finding::general(format!("items cannot be counted: {error}")))?;
     for status in Status::ALL {
         let counted = items.values().filter(|item| item.status() == status).count() as u64;
         let told: u64 = known.iter().filter(|c| c.status == status).map(|c| c.items).sum();

@@ -5,6 +5,10 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// How long an image may stay in use after it was unmounted.
+const DETACHED_WITHIN_S: u32 = 120;
 
 /// A mounted file system of its own.
 #[derive(Debug)]
@@ -34,7 +38,8 @@ impl Volume {
             let mut asked = Command::new(program);
             asked.arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
         };
-        let absent = ["mkfs.ext4", "mount", "umount"].into_iter().find(|program| !found(program));
+        let absent =
+            ["mkfs.ext4", "mount", "umount", "losetup"].into_iter().find(|program| !found(program));
         absent.map(|program| format!("{program} is not installed"))
     }
 
@@ -80,8 +85,22 @@ impl Volume {
     fn unmount(&mut self) -> io::Result<()> {
         if std::mem::take(&mut self.mounted) {
             run(Command::new("umount").arg(&self.mount))?;
+            self.until_detached()?;
         }
         Ok(())
+    }
+
+    /// Somebody with mounts of their own may hold the file system a little longer. Mounted again
+    /// now it would be the one whose power was cut, and no restart at all.
+    fn until_detached(&self) -> io::Result<()> {
+        for _ in 0..DETACHED_WITHIN_S * 10 {
+            let loops = Command::new("losetup").arg("-j").arg(&self.image).output()?;
+            if loops.stdout.is_empty() {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        Err(io::Error::other(format!("{} stays in use after umount", self.image.display())))
     }
 }
 

@@ -16,6 +16,7 @@ mod state;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use windrow_core::change::Lease;
 use windrow_core::command::Grant;
 use windrow_core::explain::{Explanation, explain};
 use windrow_core::invariants::check_tally;
@@ -183,28 +184,29 @@ impl Store for Model {
         Ok(all.filter(|item| Some(item.id) > after).take(limit).copied().collect())
     }
 
-    fn counts(&self) -> Vec<Count> {
-        self.inside.lock().state.counts()
+    async fn counts(&self) -> Result<Vec<Count>, StoreError> {
+        Ok(self.inside.lock().state.counts())
     }
 
-    fn leases(&self) -> Vec<windrow_core::change::Lease> {
-        self.inside.lock().state.leases.values().cloned().collect()
+    async fn leases(&self) -> Result<Vec<Lease>, StoreError> {
+        Ok(self.inside.lock().state.leases.values().cloned().collect())
     }
 
-    fn next_due(&self) -> Option<Timestamp> {
+    async fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {
         let state = &self.inside.lock().state;
         let visible = state.items.values().filter_map(|item| match item.state {
             Doing::Pending { not_before } if not_before > state.now => Some(not_before),
             _ => None,
         });
-        visible.chain(state.leases.values().map(|lease| lease.expires)).min()
+        Ok(visible.chain(state.leases.values().map(|lease| lease.expires)).min())
     }
 
-    fn advance(&self, now: Timestamp) {
+    async fn advance(&self, now: Timestamp) -> Result<(), StoreError> {
         let mut inside = self.inside.lock();
         let now = now.max(inside.state.now);
         inside.state.now = now;
         inside.tell(now);
+        Ok(())
     }
 
     fn listen(&self, listener: Arc<dyn Listener>) {

@@ -116,10 +116,8 @@ impl Simulation {
     /// Everything acknowledged is there, and nothing else than was asked.
     pub(super) fn compare_with_ledger(&mut self) -> Lawful {
         let life = self.life.as_ref().expect("it was opened");
-        let stepped = life.stepped();
-        let all = crate::suite::everything(&stepped);
-        use windrow_core::ports::Store as _;
-        let leases = stepped.leases();
+        let all = crate::suite::everything(&life.stepped());
+        let leases = life.leases();
         self.note(all.len() as u64);
         self.ledger.lock().audit(&all, &leases)
     }

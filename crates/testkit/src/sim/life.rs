@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use windrow_core::Timestamp;
+use windrow_core::change::Lease;
 use windrow_core::ports::{Count, Store as _};
 use windrow_engine::{Clock as _, Engine, Limits};
 use windrow_store::embedded::disk::Disk;
@@ -18,6 +19,7 @@ use super::time::SimTime;
 use super::watch::{Shared, Watched};
 use crate::disk::SimDisk;
 use crate::stepped::Stepped;
+use crate::suite::block_on;
 
 /// A running process. Dropping it is how it dies.
 #[derive(Debug)]
@@ -155,7 +157,21 @@ impl Life {
     }
 
     pub(crate) fn fingerprint(&self) -> Fingerprint {
-        Fingerprint { families: self.store.families(), counts: self.store.counts() }
+        Fingerprint { families: self.store.families(), counts: self.counts() }
+    }
+
+    // An embedded store answers these at once, without a step of the disk.
+
+    pub(crate) fn counts(&self) -> Vec<Count> {
+        block_on(self.store.counts()).expect("items can be counted")
+    }
+
+    pub(crate) fn leases(&self) -> Vec<Lease> {
+        block_on(self.store.leases()).expect("leases can be listed")
+    }
+
+    pub(crate) fn next_due(&self) -> Option<Timestamp> {
+        block_on(self.store.next_due()).expect("the next time is known")
     }
 
     /// The store as suites drive it: every wait does a step of the disk.

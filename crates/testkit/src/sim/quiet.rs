@@ -32,7 +32,7 @@ impl Simulation {
         self.compare_with_ledger()?;
         let life = self.life();
         let live = |status| matches!(status, Status::Pending | Status::Processing);
-        let counts = life.store.counts().into_iter().filter(|count| live(count.status));
+        let counts = life.counts().into_iter().filter(|count| live(count.status));
         life.desk.live.set(counts.map(|count| count.items).sum());
         life.desk.unhush();
         Ok(())
@@ -124,7 +124,7 @@ impl Simulation {
         });
         let waiting: Vec<(usize, Timestamp)> = waiting.collect();
         let deadlines = waiting.iter().map(|(_, until)| *until);
-        let due = deadlines.chain(self.life().store.next_due()).min();
+        let due = deadlines.chain(self.life().next_due()).min();
         let Some(due) = due.filter(|due| *due > now.plus(1)) else { return Ok(()) };
         let rung = |life: &super::Life| -> Vec<u64> {
             waiting.iter().map(|(number, _)| life.tasks.rung(*number)).collect()
@@ -151,7 +151,7 @@ impl Simulation {
             return Err(Finding::general(format!("the store is not well: {what}")));
         }
         let late = |lease: &&windrow_core::change::Lease| lease.expires.plus(LATE_MS) < now;
-        if let Some(lease) = life.store.leases().iter().find(late) {
+        if let Some(lease) = life.leases().iter().find(late) {
             return Err(Finding::general(format!("nobody took back {lease:?} by {now:?}")));
         }
         check_everything(&life.stepped());
@@ -175,9 +175,9 @@ impl Simulation {
                 return self.compare_with_ledger();
             }
             let now = self.now();
-            let due = self.life().store.next_due().map_or(LATE_MS, |due| due.since(now));
+            let due = self.life().next_due().map_or(LATE_MS, |due| due.since(now));
             // A longer gap would give leases more time; dead workers would keep theirs for ever.
-            let most = if self.life().store.leases().is_empty() { 3_600_000 } else { LATE_MS };
+            let most = if self.life().leases().is_empty() { 3_600_000 } else { LATE_MS };
             self.life().time.advance(due.clamp(1, most));
             self.calm()?;
         }
@@ -186,7 +186,7 @@ impl Simulation {
 
     fn live(&mut self) -> u64 {
         let live = |status| matches!(status, Status::Pending | Status::Processing);
-        let counts = self.life().store.counts().into_iter();
+        let counts = self.life().counts().into_iter();
         counts.filter(|count| live(count.status)).map(|count| count.items).sum()
     }
 

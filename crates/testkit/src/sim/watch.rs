@@ -64,21 +64,21 @@ impl Store for Watched {
         self.store.items(after, limit).await
     }
 
-    fn counts(&self) -> Vec<Count> {
-        self.store.counts()
+    async fn counts(&self) -> Result<Vec<Count>, StoreError> {
+        self.store.counts().await
     }
 
-    fn leases(&self) -> Vec<Lease> {
-        self.store.leases()
+    async fn leases(&self) -> Result<Vec<Lease>, StoreError> {
+        self.store.leases().await
     }
 
-    fn next_due(&self) -> Option<Timestamp> {
-        self.store.next_due()
+    async fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {
+        self.store.next_due().await
     }
 
-    fn advance(&self, now: Timestamp) {
+    async fn advance(&self, now: Timestamp) -> Result<(), StoreError> {
         self.ledger.lock().told_time(now);
-        self.store.advance(now);
+        self.store.advance(now).await
     }
 
     fn listen(&self, listener: Arc<dyn Listener>) {

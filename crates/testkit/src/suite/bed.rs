@@ -77,7 +77,7 @@ impl<S: Store> Bed<S> {
     /// Lets time pass, and what expires by then be taken back.
     pub fn advance(&self, ms: u64) -> Reclaimed {
         let now = self.clock.advance(ms);
-        self.store.advance(now);
+        block_on(self.store.advance(now)).expect("time passes");
         self.reclaim()
     }
 

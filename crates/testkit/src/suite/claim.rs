@@ -119,6 +119,19 @@ cases! {
         assert!(matches!(claim(COMMAND_ITEMS_MAX), Answer::Claimed(Some(_))));
     }
 
+    fn a_claim_of_everything_there_is_is_refused(bed) {
+        let everything = bed.ask(Command::Claim(Claim::new("w", QUEUE, usize::MAX)));
+        assert!(matches!(everything, Answer::Refused(Refusal::Invalid { field: "items", .. })));
+    }
+
+    fn a_claim_for_a_tenant_finds_it_once_it_comes(bed) {
+        bed.add(item());
+        let claim = Claim { tenants: vec!["new".into()], ..Claim::new("w", QUEUE, 1) };
+        assert_eq!(bed.try_claim(claim.clone()), None);
+        bed.add(item().tenant("new"));
+        assert!(bed.try_claim(claim).is_some(), "an item of its tenant waits");
+    }
+
     fn a_worker_has_a_name_of_at_most_128_bytes(bed) {
         bed.add(item());
         let claim = |len| bed.ask(Command::Claim(Claim::new("w".repeat(len), QUEUE, 1)));

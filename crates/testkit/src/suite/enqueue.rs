@@ -139,10 +139,10 @@ cases! {
     }
 
     fn the_next_due_time_is_when_an_item_becomes_visible(bed) {
-        assert_eq!(bed.store.next_due(), None);
+        assert_eq!(bed.next_due(), None);
         bed.add(item().at(bed.later(5_000)));
         bed.add(item().at(bed.later(3_000)));
-        assert_eq!(bed.store.next_due(), Some(bed.later(3_000)));
+        assert_eq!(bed.next_due(), Some(bed.later(3_000)));
     }
 
     fn a_batch_answers_for_each_item_and_a_refusal_undoes_nothing(bed) {

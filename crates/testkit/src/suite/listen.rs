@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use windrow_core::Status;
+use windrow_core::command::Claim;
 use windrow_core::ports::{Happened, Listener, Ready, Store};
 use windrow_core::transitions::Event;
 
@@ -26,6 +27,12 @@ impl Listener for Ear {
 }
 
 impl Ear {
+    /// How many items of a kind became ready in all.
+    fn of_kind(&self, kind: &str) -> usize {
+        let ready = self.ready.lock();
+        ready.iter().filter(|ready| *ready.kind == *kind).map(|ready| ready.count).sum()
+    }
+
     /// How many items became ready since the last question.
     fn count(&self) -> usize {
         self.ready.lock().drain(..).map(|ready| ready.count).sum()
@@ -87,6 +94,35 @@ cases! {
         assert_eq!(ear.count(), 0);
         bed.complete(&held);
         assert!(ear.count() >= 1);
+    }
+
+    fn room_that_another_kind_leaves_in_a_group_is_told(bed) {
+        bed.configure(|settings| settings.defaults.group_limit = Some(4));
+        for _ in 0..2 {
+            bed.add(item().group("g").kind("b"));
+        }
+        let held = bed.claim(2);
+        let ear = listen(bed);
+        for _ in 0..3 {
+            bed.add(item().group("g").kind("a"));
+        }
+        bed.complete(&held[0]);
+        let claim = Claim { kinds: vec!["a".into()], ..Claim::new("w", QUEUE, 1) };
+        let got = (0..4).filter(|_| bed.try_claim(claim.clone()).is_some()).count();
+        assert_eq!(got, 3);
+        assert!(ear.of_kind("a") >= got, "{} told", ear.of_kind("a"));
+    }
+
+    fn room_that_another_kind_does_not_take_in_a_group_is_told(bed) {
+        bed.configure(|settings| settings.defaults.group_limit = Some(2));
+        let ear = listen(bed);
+        bed.add(item().group("g").kind("b"));
+        for _ in 0..2 {
+            bed.add(item().group("g").kind("a"));
+        }
+        let claim = Claim { kinds: vec!["a".into()], ..Claim::new("w", QUEUE, 1) };
+        let got = (0..3).filter(|_| bed.try_claim(claim.clone()).is_some()).count();
+        assert!(ear.of_kind("a") >= got, "{} told of {got}", ear.of_kind("a"));
     }
 
     fn the_next_stage_a_retry_and_a_successor_are_told(bed) {

@@ -49,7 +49,7 @@ cases! {
         let held = bed.take();
         bed.complete(&held);
         assert_eq!(refused(bed.try_renew(held.lease, None)), "lease_lost");
-        assert_eq!(bed.store.next_due(), None);
+        assert_eq!(bed.next_due(), None);
     }
 
     fn a_renewal_tells_what_was_cancelled(bed) {
@@ -90,9 +90,9 @@ cases! {
     fn the_next_due_time_is_when_a_lease_expires(bed) {
         bed.add(item());
         let held = bed.take();
-        assert_eq!(bed.store.next_due(), Some(held.expires_at));
+        assert_eq!(bed.next_due(), Some(held.expires_at));
         bed.advance(1_000);
         let renewed = bed.try_renew(held.lease, None).expect("it is live");
-        assert_eq!(bed.store.next_due(), Some(renewed.expires_at));
+        assert_eq!(bed.next_due(), Some(renewed.expires_at));
     }
 }

@@ -245,4 +245,14 @@ cases! {
         bed.is_gone(first);
         assert_eq!(bed.take().id, next);
     }
+
+    fn an_id_without_a_serial_is_not_known(bed) {
+        let id = bed.add(item());
+        let held = bed.take();
+        bed.complete(&held);
+        let nobody = windrow_core::ItemId::from_serial(0, id.tag());
+        let settle = bed.try_settle_as(held.lease, nobody, Outcome::complete());
+        assert_ne!(refused(settle), "internal");
+        assert_eq!(refused(bed.try_cancel(nobody)), "not_found");
+    }
 }

@@ -8,7 +8,7 @@ use windrow_core::item::Marks;
 use windrow_core::ports::{Count, Inspected, Store};
 use windrow_core::tally::{Counts, Share, Tally};
 use windrow_core::trail::Trail;
-use windrow_core::{Item, ItemId, State, Status};
+use windrow_core::{Item, ItemId, State, Status, Timestamp};
 
 use super::bed::{Bed, block_on};
 
@@ -89,6 +89,12 @@ impl<S: Store> Bed<S> {
     #[track_caller]
     pub fn why(&self, id: ItemId) -> Vec<&'static str> {
         self.explain(id).reasons.iter().map(Reason::code).collect()
+    }
+
+    /// When something becomes due by itself.
+    #[track_caller]
+    pub fn next_due(&self) -> Option<Timestamp> {
+        block_on(self.store.next_due()).expect("the next time is known")
     }
 
     /// Everything that exists.
@@ -202,7 +208,8 @@ fn check_counts<S: Store>(store: &S, all: &BTreeMap<ItemId, Inspected>) {
     }
     let count = |((queue, tenant, status), items)| Count { queue, tenant, status, items };
     let counted: Vec<Count> = counted.into_iter().map(count).collect();
-    let mut known: Vec<Count> = store.counts().into_iter().filter(|c| c.items > 0).collect();
+    let mut known = block_on(store.counts()).expect("items can be counted");
+    known.retain(|count| count.items > 0);
     known.sort();
     assert_eq!(known, counted, "counts by queue, tenant and status");
 }

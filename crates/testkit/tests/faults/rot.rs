@@ -151,7 +151,7 @@ fn an_item_whose_body_has_rotted_is_quarantined_loudly_and_the_others_are_handed
     assert!(claim(&store, 9, now).is_none(), "nobody gets it");
     let items = grant.items.iter().map(|work| (work.item.id, Outcome::complete())).collect();
     ask(&store, Command::Settle { lease: grant.lease, items }, now).unwrap();
-    let counts = store.counts();
+    let counts = block_on(store.counts()).unwrap();
     assert_eq!(counts.iter().map(|count| count.items).sum::<u64>(), 3, "{counts:?}");
     keep(&store);
     drop(store);

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use super::error::{Damage, LogError, What};
 use super::frame::{ALIGN, GROUP_HEADER_BYTES, GROUP_MAGIC, GroupHeader};
 use super::header::HEADER_BYTES;
-use super::loc::Position;
+use super::loc::{Loc, Position};
 use super::rot::{begun, flipped_bit};
 use super::segment::Segment;
 use super::walk::{Window, header_at};
@@ -29,9 +29,10 @@ const SEARCH_BYTES: u32 = 128 << 10;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ending {
     Continues,
-    /// Nothing durable follows. `torn` if the beginning of a group was found and is to be cut.
+    /// Nothing durable follows. `torn` is where the beginning of a group was found, which is to be
+    /// cut.
     Tail {
-        torn: bool,
+        torn: Option<Loc>,
     },
 }
 
@@ -43,7 +44,7 @@ pub(super) fn judge(
     expected: Option<u64>,
 ) -> Result<Ending, LogError> {
     let Some((here, later)) = segments.split_first() else {
-        return Ok(Ending::Tail { torn: false });
+        return Ok(Ending::Tail { torn: None });
     };
     if continues(later, expected)? {
         return Ok(Ending::Continues);
@@ -53,12 +54,12 @@ pub(super) fn judge(
         return if continues(later, expected)? { Ok(Ending::Continues) } else { Err(error) };
     }
     let Some(sequence) = expected else {
-        return Ok(Ending::Tail { torn: false });
+        return Ok(Ending::Tail { torn: None });
     };
     // The group may have been begun here or, if it did not fit, at the start of the next segment.
     let mut torn = refuse_rot(here, offset, sequence)?;
     if let Some(next) = later.first() {
-        torn |= refuse_rot(next, HEADER_BYTES, sequence)?;
+        torn = torn.or(refuse_rot(next, HEADER_BYTES, sequence)?);
     }
     Ok(Ending::Tail { torn })
 }
@@ -119,19 +120,19 @@ fn header_above(
     Ok(None)
 }
 
-/// Fails if group number `sequence` is at `offset`, whole but for one bit; else says whether it was
-/// begun there.
-fn refuse_rot(segment: &Segment, offset: u32, sequence: u64) -> Result<bool, LogError> {
+/// Fails if group number `sequence` is at `offset`, whole but for one bit; else gives that place if
+/// it was begun there.
+fn refuse_rot(segment: &Segment, offset: u32, sequence: u64) -> Result<Option<Loc>, LogError> {
     let position = Position { sequence, segment: segment.number, offset };
     let mut window = Window::new(segment);
     let head = window.from(offset, GROUP_HEADER_BYTES as usize)?;
     let Some(begun) = begun(head, sequence, segment.salt) else {
-        return Ok(false);
+        return Ok(None);
     };
     let bytes = window.from(offset, begun.group_bytes())?;
     if let Some((byte, bit)) = flipped_bit(bytes, begun, position, segment.salt) {
         let what = What::Bit { sequence, byte, bit };
         return Err(Damage::new(&segment.name, offset + byte, what).into());
     }
-    Ok(true)
+    Ok(Loc::new(segment.number, offset))
 }

@@ -33,7 +33,7 @@ pub enum LogError {
     #[error("segment {segment} has been dropped")]
     Dropped { segment: u32 },
     /// The configured segment size cannot be used.
-    #[error("a segment of {bytes} bytes is not a multiple of 4096 between 8 KiB and 2 GiB")]
+    #[error("a segment of {bytes} bytes is not a multiple of 4096 between 8 KiB and 256 MiB")]
     SegmentBytes { bytes: u32 },
 }
 

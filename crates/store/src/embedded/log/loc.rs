@@ -3,6 +3,8 @@
 use std::fmt;
 use std::num::NonZeroU32;
 
+use super::segment::segment_name;
+
 /// Where one record lies. Eight bytes, and `Option<Loc>` too, because segments are numbered from
 /// one. Ordered as the log is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,6 +52,13 @@ impl fmt::Debug for Loc {
     }
 }
 
+/// As people look for it: `segment-0000000002.log at byte 4208`.
+impl fmt::Display for Loc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at byte {}", segment_name(self.segment()), self.offset)
+    }
+}
+
 /// Where a group starts, or would start: the place from which recovery may begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
@@ -80,5 +89,11 @@ mod tests {
         assert!(locs.map(Loc::pack).is_sorted());
         assert_eq!(locs.map(|loc| Loc::unpack(loc.pack())), locs.map(Some));
         assert_eq!(Loc::unpack(7), None);
+    }
+
+    #[test]
+    fn a_location_is_shown_as_a_file_and_an_offset() {
+        let loc = Loc::new(2, 4208).unwrap();
+        assert_eq!(loc.to_string(), "segment-0000000002.log at byte 4208");
     }
 }

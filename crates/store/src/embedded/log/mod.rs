@@ -61,6 +61,7 @@ pub use frame::{Group, RECORD_OVERHEAD, Record, Records};
 pub use header::{FORMAT, StoreId};
 pub use loc::{Loc, Position};
 pub use recover::{Log, Recovered, Tail};
+pub(crate) use segment::is_segment;
 pub use segment::{Segment, Segments};
 pub use spares::{Dropped, Space, Spares, Work};
 pub use verify::Verified;
@@ -69,7 +70,7 @@ pub use writer::{Sealed, Writer};
 /// How a log is laid out. Existing segments keep the size they were made with.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Size of a segment file; a multiple of 4096 between 8 KiB and 2 GiB.
+    /// Size of a segment file; a multiple of 4096 between 8 KiB and 256 MiB.
     pub segment_bytes: u32,
     /// Written spare files that are kept beside the prepared next segment, for a full disk.
     pub reserve_segments: usize,
@@ -79,6 +80,9 @@ pub struct Options {
     /// The identity of the store if the directory is empty; otherwise the directory's own is kept.
     pub new_store_id: StoreId,
 }
+
+/// The most that a segment may have: history keeps an offset in 28 bits.
+pub const SEGMENT_BYTES_MAX: u32 = 256 << 20;
 
 impl Options {
     /// The defaults, with the identity that a new store gets. It should be random.
@@ -94,7 +98,7 @@ impl Options {
 
     fn check(&self) -> Result<(), LogError> {
         let bytes = self.segment_bytes;
-        if !(8192..=2 << 30).contains(&bytes) || !bytes.is_multiple_of(4096) {
+        if !(8192..=SEGMENT_BYTES_MAX).contains(&bytes) || !bytes.is_multiple_of(4096) {
             return Err(LogError::SegmentBytes { bytes });
         }
         Ok(())

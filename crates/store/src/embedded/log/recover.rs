@@ -165,7 +165,7 @@ impl Log {
             let (segment, offset) = (segment.number, walk.offset);
             end.tail.position = Position { sequence, segment, offset };
             if let Ending::Tail { torn } = ending {
-                end.tail.torn = torn;
+                end.tail.torn = torn.is_some();
                 break;
             }
         }

@@ -36,6 +36,11 @@ pub(super) fn segment_number(name: &str) -> Option<u32> {
     number_in(PREFIX, name)
 }
 
+/// Whether this is the file name of a segment.
+pub(crate) fn is_segment(name: &str) -> bool {
+    segment_number(name).is_some()
+}
+
 pub(super) fn numbered(prefix: &str, number: u32) -> String {
     format!("{prefix}{number:010}{SUFFIX}")
 }

@@ -7,6 +7,7 @@ use super::ending::{Ending, judge};
 use super::error::LogError;
 use super::frame::Group;
 use super::header::HEADER_BYTES;
+use super::loc::Loc;
 use super::segment::{FIRST_SEGMENT, Segments};
 use super::walk::Walk;
 
@@ -23,8 +24,8 @@ pub struct Verified {
     pub next_sequence: Option<u64>,
     /// Whether the log goes on in the next segment, and this one ends as it should.
     pub continues: bool,
-    /// Whether the log ends here in a group that was never durable.
-    pub torn: bool,
+    /// Where a group begins that is not whole, if the log ends here in one.
+    pub torn: Option<Loc>,
 }
 
 impl Segments {
@@ -55,7 +56,7 @@ impl Segments {
         }
         let (end, next_sequence) = (walk.offset, walk.expected);
         let (continues, torn) = match judge(&row, end, next_sequence)? {
-            Ending::Continues => (true, false),
+            Ending::Continues => (true, None),
             Ending::Tail { torn } => (false, torn),
         };
         Ok(Verified { groups, records, payload_bytes, end, next_sequence, continues, torn })

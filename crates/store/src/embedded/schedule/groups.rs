@@ -23,14 +23,10 @@ pub(crate) struct Groups {
 pub(crate) struct Group {
     /// A lane of the stage.
     pub(crate) lane: u32,
-    /// Whether it is in more lanes than that one.
-    pub(crate) mixed: bool,
     /// The same group in another stage.
     next: u32,
     /// Live leases.
     pub(crate) load: u32,
-    /// Slots in all lines.
-    pub(crate) waiting: u32,
     pub(crate) lines: Lines,
     /// Live items of an ordered group that are in the stage.
     #[expect(clippy::box_collection, reason = "seldom there, and there are many groups")]
@@ -40,7 +36,7 @@ pub(crate) struct Group {
 impl Group {
     const fn new(lane: u32, next: u32) -> Group {
         let lines = Lines::Many(Vec::new());
-        Group { lane, mixed: false, next, load: 0, waiting: 0, lines, order: None }
+        Group { lane, next, load: 0, lines, order: None }
     }
 
     pub(crate) fn first_in_order(&self) -> Option<u64> {
@@ -65,6 +61,8 @@ pub(crate) enum Lines {
 pub(crate) struct GroupLine {
     pub(crate) line: Line,
     pub(crate) lane: u32,
+    /// Slots in the line.
+    pub(crate) waiting: u32,
     pub(crate) class: u8,
     /// Whether its first item stands in its tenant's seat.
     pub(crate) shown: bool,
@@ -92,12 +90,17 @@ impl Lines {
         }
     }
 
+    /// Slots that wait in one lane.
+    pub(crate) fn waiting(&self, lane: u32) -> u32 {
+        self.all().iter().filter(|line| line.lane == lane).map(|line| line.waiting).sum()
+    }
+
     pub(crate) fn find(&self, lane: u32, class: u8) -> Option<usize> {
         self.all().iter().position(|line| line.lane == lane && line.class == class)
     }
 
     pub(crate) fn add(&mut self, lane: u32, class: u8) -> usize {
-        let line = GroupLine { line: Line::default(), lane, class, shown: false };
+        let line = GroupLine { line: Line::default(), lane, waiting: 0, class, shown: false };
         let before = std::mem::replace(self, Lines::Many(Vec::new()));
         *self = match before {
             Lines::One(first) => Lines::Many(vec![first, line]),

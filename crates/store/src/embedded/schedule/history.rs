@@ -54,7 +54,7 @@ struct Chunk {
 #[derive(Clone, Copy, Debug)]
 struct Packed([u8; 22]);
 
-// A place packs a segment, an offset below 2^26 and six bits of facts into 64 bits.
+// A place packs a segment, an offset below 2^28 and four bits of facts into 64 bits.
 const DEAD: u64 = 1 << 31;
 const ROOT: u64 = 1 << 30;
 const END_SHIFT: u32 = 28;
@@ -149,12 +149,13 @@ impl Chunk {
         if serial < self.low || serial > self.high {
             return None;
         }
-        let index = if self.sealed {
-            self.entries.binary_search_by_key(&serial, Packed::serial).ok()?
-        } else {
-            self.entries.iter().rposition(|known| known.serial() == serial)?
-        };
-        (!self.entries[index].is_dead()).then_some(index)
+        let is = |known: &Packed| known.serial() == serial && !known.is_dead();
+        if !self.sealed {
+            return self.entries.iter().rposition(is);
+        }
+        let from = self.entries.partition_point(|known| known.serial() < serial);
+        let alike = self.entries[from..].iter().take_while(|known| known.serial() == serial);
+        alike.clone().position(is).map(|at| from + at)
     }
 
     /// Sorts the entries, drops the dead ones and gives back what is not needed.
@@ -183,6 +184,9 @@ impl History {
         if !self.chunks.last().is_some_and(|last| !last.sealed && fits(last)) {
             if let Some(last) = self.chunks.last_mut().filter(|last| !last.sealed) {
                 last.pack();
+                if last.entries.is_empty() {
+                    self.chunks.pop();
+                }
             }
             self.made += 1;
             self.chunks.push(Chunk::new(self.made, entry.ended_s));
@@ -317,5 +321,31 @@ mod tests {
         history.push(Entry { ended_s: 9_000_000, ..entry(2) });
         assert_eq!(history.chunks.len(), 2);
         assert_eq!(history.find(1), Some(entry(1)));
+    }
+
+    #[test]
+    fn all_of_an_item_goes_even_if_one_chunk_has_it_twice() {
+        for sealed in [false, true] {
+            let mut history = History::default();
+            history.push(entry(7));
+            history.push(entry(8));
+            history.push(entry(7));
+            if sealed {
+                history.chunks[0].pack();
+            }
+            history.remove_all(7);
+            let left = (history.find(7), history.iter().count(), history.len());
+            assert_eq!(left, (None, 1, 1), "sealed {sealed}");
+        }
+    }
+
+    #[test]
+    fn chunks_of_which_nothing_is_left_go() {
+        let mut history = History::default();
+        for serial in 1..=10 * CHUNK as u64 {
+            history.push(Entry { serial, ..entry(1) });
+            history.remove(serial);
+        }
+        assert!(history.chunks.len() <= 2, "{} chunks", history.chunks.len());
     }
 }

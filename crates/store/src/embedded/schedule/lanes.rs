@@ -178,11 +178,7 @@ impl Lanes {
 
     /// The group of a slot in its stage, made if it is new.
     fn group_or_new(&mut self, slot: &Slot) -> u32 {
-        let found = self.group(slot);
-        let no = found.unwrap_or_else(|| self.groups.add(slot.group, slot.lane));
-        let group = self.groups.get_mut(no);
-        group.mixed |= group.lane != slot.lane;
-        no
+        self.group(slot).unwrap_or_else(|| self.groups.add(slot.group, slot.lane))
     }
 
     /// Whether the policy of a slot's lane limits groups, and the slot is in one.
@@ -208,7 +204,7 @@ impl Lanes {
         let line = &mut lines.all_mut()[at];
         let had = line.token();
         line.line.push(slab, no);
-        group.waiting += 1;
+        line.waiting += 1;
         self.refresh(&slot, group_no, Some((at, had)));
         if had.is_some() && self.has_room_for_all(slot.lane, group_no) {
             self.tell(slot.lane, slot.tenant);
@@ -232,7 +228,7 @@ impl Lanes {
         let line = &mut group.lines.all_mut()[at];
         let had = line.token();
         line.line.remove(slab, no);
-        group.waiting -= 1;
+        line.waiting -= 1;
         self.refresh(&slot, group_no, Some((at, had)));
     }
 
@@ -248,7 +244,7 @@ impl Lanes {
         let policy = &self.get(lane).policy;
         let group = self.groups.get(group);
         match (policy.ordered, policy.group_limit) {
-            (false, Some(limit)) => group.load + group.waiting <= limit,
+            (false, Some(limit)) => group.load + group.lines.waiting(lane) <= limit,
             (ordered, _) => !ordered,
         }
     }
@@ -273,9 +269,8 @@ impl Lanes {
     fn refresh(&mut self, slot: &Slot, no: u32, changed: Option<(usize, Option<Token>)>) {
         let Lanes { lanes, groups, ready, watched, .. } = self;
         let group = groups.get_mut(no);
+        let (load, first_in_order) = (group.load, group.first_in_order());
         let lines = group.lines.all_mut();
-        let (load, first_in_order) =
-            (group.load, group.order.as_ref().and_then(|order| order.first().copied()));
         let lowest = match group.order {
             Some(_) => lines.iter().filter_map(|l| l.line.first()).map(|(s, _)| s).min(),
             None => None,
@@ -327,7 +322,8 @@ impl Lanes {
         }
         let Policy { ordered, group_limit, .. } = self.get(slot.lane).policy;
         let is_open = |load: u32| group_limit.is_none_or(|limit| load < limit);
-        let no = self.group_or_new(slot);
+        let known = if more { Some(self.group_or_new(slot)) } else { self.group(slot) };
+        let Some(no) = known else { return };
         let group = self.groups.get_mut(no);
         let was_open = is_open(group.load);
         if more {
@@ -335,17 +331,22 @@ impl Lanes {
         } else if !is_planted(Bug::GroupLeaks) {
             group.load = group.load.saturating_sub(1);
         }
-        let (load, waiting) = (group.load, group.waiting);
-        let limit = group_limit.unwrap_or(0);
-        let fills = self.watched && !more && waiting >= limit.saturating_sub(load);
-        let had_token = fills && group.lines.all().iter().any(|line| line.shown);
+        let load = group.load;
+        let room = group_limit.unwrap_or(0).saturating_sub(load);
+        // Who waits in a lane that has more than there was room for is told of the room.
+        let fills = |lane: u32| group.lines.waiting(lane) >= room;
+        let mut told: Vec<u32> = Vec::new();
+        if self.watched && !more {
+            let shown = group.lines.all().iter().filter(|line| line.shown);
+            told.extend(shown.map(|line| line.lane).filter(|lane| fills(*lane)));
+            told.sort_unstable();
+            told.dedup();
+        }
         // Without an order, tokens come and go only where the load reaches or leaves the limit.
-        if ordered || group.mixed || was_open != is_open(load) || group.is_over() {
+        if ordered || was_open != is_open(load) || group.is_over() {
             self.refresh(slot, no, None);
         }
-        if had_token {
-            self.tell(slot.lane, slot.tenant);
-        }
+        told.into_iter().for_each(|lane| self.tell(lane, slot.tenant));
     }
 
     /// A live item of an ordered group enters or leaves a stage.
@@ -353,7 +354,8 @@ impl Lanes {
         if slot.group == NIL || !self.get(slot.lane).policy.ordered {
             return;
         }
-        let no = self.group_or_new(slot);
+        let known = if enters { Some(self.group_or_new(slot)) } else { self.group(slot) };
+        let Some(no) = known else { return };
         let group = self.groups.get_mut(no);
         let mut order = group.order.take().unwrap_or_default();
         let changed = if enters { order.insert(slot.serial) } else { order.remove(&slot.serial) };
@@ -411,9 +413,9 @@ impl Lanes {
         let seen = row.firsts().take(items).map(|no| {
             let slot = slab.get(no);
             let behind = if slot.next == NIL { 0 } else { slab.get(slot.next).serial };
-            let group = if slot.group == NIL { None } else { self.group(slot) };
-            let lines = group.map(|no| self.groups.get(no).lines.find(slot.lane, u8::MAX));
-            behind ^ u64::from(lines.is_some()) ^ slab.find(slot.serial).map_or(0, u64::from)
+            let line = self.group(slot).and_then(|no| self.groups.get(no).lines.all().last());
+            let last = line.and_then(|line| line.line.last()).map_or(0, u64::from);
+            behind ^ last ^ slab.find(slot.serial).map_or(0, u64::from)
         });
         std::hint::black_box(seen.fold(0, |all, one| all ^ one));
     }

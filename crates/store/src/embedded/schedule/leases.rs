@@ -84,8 +84,7 @@ impl Leases {
     /// before it would expire.
     fn forget_ended(&mut self) {
         if self.expiry.len() > 2 * self.by_id.len() + ENDED_KEPT {
-            let live = self.leases.iter().flatten().filter_map(|held| held.lease.as_ref());
-            self.expiry = live.map(|lease| Reverse((lease.expires, lease.id))).collect();
+            self.expiry.retain(|Reverse((_, id))| self.by_id.contains_key(id));
         }
     }
 

@@ -195,6 +195,10 @@ impl Slab {
     }
 
     pub(crate) fn find(&self, serial: u64) -> Option<SlotNo> {
+        if serial == 0 {
+            // A free slot has no serial.
+            return None;
+        }
         let recent = self.recent.get();
         if recent < self.slots.len() && self.get(recent).serial == serial {
             return Some(recent);
@@ -226,14 +230,19 @@ impl Slab {
         by_key.reserve(*live, |no| slots.get(no).key);
         std::thread::scope(|scope| {
             for mut part in by_key.split(threads) {
-                scope.spawn(move || {
+                let mut fill = move || {
                     for no in 0..slots.len() {
                         let slot = slots.get(no);
                         if slot.key != 0 && part.has(slot.key) && holds(slot) {
                             part.insert(slot.key, no, |no| slots.get(no).key);
                         }
                     }
-                });
+                };
+                if threads == 1 {
+                    fill();
+                } else {
+                    scope.spawn(fill);
+                }
             }
         });
     }

@@ -68,6 +68,11 @@ fn file_name(sequence: u64) -> String {
     format!("snapshot-{sequence:020}.snap")
 }
 
+/// Whether this is the file name of a finished snapshot.
+pub(crate) fn is_snapshot(name: &str) -> bool {
+    sequence_of(name).is_some()
+}
+
 fn sequence_of(name: &str) -> Option<u64> {
     name.strip_prefix("snapshot-")?.strip_suffix(".snap")?.parse().ok()
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{bail, ensure};
 use windrow_core::command::{Claim, Grant, NewChild, NewItem, Outcome};
 use windrow_core::item::{Body, Payload, Status};
-use windrow_core::ports::{Store, Work};
+use windrow_core::ports::{Store, StoreError, Work};
 use windrow_core::route::{Route, Stage as RouteStage};
 use windrow_core::tally::OnGaps;
 use windrow_core::{Answer, Command, ItemId};
@@ -68,14 +68,13 @@ fn documents(stage: &Stage, rig: &Rig) -> anyhow::Result<Row> {
     let watch = {
         let (store, over) = (Arc::clone(&rig.store), Arc::clone(&over));
         stage.runtime.spawn(async move {
-            while completed(&*store) < total {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
+            let watched = until_completed(&*store, total).await;
             over.store(true, Ordering::Release);
+            watched
         })
     };
     let done = run_all(&stage.runtime, workers)?;
-    stage.runtime.block_on(watch)?;
+    stage.runtime.block_on(watch)??;
     let seconds = begun.elapsed().as_secs_f64();
     rig.quiet()?;
     let (cpu, items) = (cpu_us()? - cpu, total as f64);
@@ -99,9 +98,17 @@ fn roots(maker: &Maker, route: &Arc<Route>, kind: &str, count: u64) -> Vec<NewIt
     (0..count).map(root).collect()
 }
 
-fn completed<S: Store>(store: &S) -> u64 {
-    let counts = store.counts().into_iter();
-    counts.filter(|count| count.status == Status::Completed).map(|count| count.items).sum()
+/// Waits until so many items are completed.
+async fn until_completed<S: Store>(store: &S, total: u64) -> Result<(), StoreError> {
+    while completed(store).await? < total {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    Ok(())
+}
+
+async fn completed<S: Store>(store: &S) -> Result<u64, StoreError> {
+    let counts = store.counts().await?.into_iter();
+    Ok(counts.filter(|count| count.status == Status::Completed).map(|count| count.items).sum())
 }
 
 /// What children are made of.

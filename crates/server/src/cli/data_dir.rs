@@ -1,0 +1,88 @@
+//! The data directory that a command is about: found, looked at without changing it, and named in
+//! whatever goes wrong.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use windrow_store::embedded::disk::{Disk, RealDisk};
+use windrow_store::embedded::log::LogError;
+use windrow_store::embedded::{OpenError, SnapshotError, holds_store};
+
+/// Where a store keeps its files.
+#[derive(clap::Args, Debug)]
+pub(super) struct DataDir {
+    /// The directory that holds the store's files.
+    #[arg(value_name = "DIR", required_unless_present = "data_dir", conflicts_with = "data_dir")]
+    dir: Option<PathBuf>,
+    /// The same.
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+}
+
+impl DataDir {
+    pub(super) fn path(&self) -> &Path {
+        let given = self.dir.as_deref().or(self.data_dir.as_deref());
+        given.expect("clap demands one of the two")
+    }
+
+    /// The directory, which must hold a store, to read and nothing else.
+    pub(super) fn to_read(&self) -> anyhow::Result<Arc<dyn Disk>> {
+        let path = self.path();
+        let is_dir = std::fs::metadata(path).map_err(|error| untouched(path, &error))?.is_dir();
+        anyhow::ensure!(
+            is_dir,
+            "{} is not a directory; give the data directory of a store",
+            path.display()
+        );
+        let disk = RealDisk::open_to_read(path).map_err(|error| untouched(path, &error))?;
+        let holds = holds_store(&disk).map_err(|error| untouched(path, &error))?;
+        anyhow::ensure!(
+            holds,
+            "{} holds no store: there is no segment and no snapshot in it; give the directory that \
+             the store was opened with",
+            path.display()
+        );
+        Ok(Arc::new(disk))
+    }
+}
+
+/// What the system says about a path, with the path, once.
+fn untouched(path: &Path, error: &io::Error) -> anyhow::Error {
+    let path = path.display();
+    match error.kind() {
+        io::ErrorKind::NotFound => anyhow::anyhow!("{path} does not exist"),
+        io::ErrorKind::PermissionDenied => {
+            anyhow::anyhow!("{path}: permission denied; run this as the user whose store it is")
+        }
+        _ => anyhow::anyhow!("{path}: {error}"),
+    }
+}
+
+/// Why the store in this directory could not be opened, and what to do.
+pub(crate) fn not_opened(path: &Path, error: &OpenError) -> anyhow::Error {
+    let dir = path.display();
+    match error {
+        OpenError::Log(LogError::Locked { by }) => anyhow::anyhow!(
+            "{dir} is in use by {by}; stop that process, or use a copy that was made while it was \
+             stopped"
+        ),
+        OpenError::Log(LogError::Io { file, source, .. })
+        | OpenError::Snapshot(SnapshotError::Io { file, source })
+            if source.kind() == io::ErrorKind::PermissionDenied =>
+        {
+            // If it was the directory that refused, there is no file to name.
+            let file = path.join(file);
+            untouched(if file.exists() { &file } else { path }, source)
+        }
+        OpenError::Log(LogError::Format { .. })
+        | OpenError::Snapshot(SnapshotError::Format { .. }) => {
+            anyhow::anyhow!("{dir}: {error}; use the newer program that wrote it")
+        }
+        OpenError::Log(LogError::Damage(_))
+        | OpenError::Snapshot(SnapshotError::Foreign { .. }) => {
+            anyhow::anyhow!("{dir}: {error}; restore a backup")
+        }
+        _ => anyhow::anyhow!("{dir}: {error}"),
+    }
+}
