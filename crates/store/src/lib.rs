@@ -1,1 +1,3 @@
 pub mod embedded;
+#[cfg(feature = "postgres")]
+pub mod postgres;

@@ -7,6 +7,7 @@ pub mod model;
 pub mod moved;
 pub mod random;
 pub mod reopened;
+pub mod servers;
 pub mod sim;
 pub mod stepped;
 pub mod stream;

@@ -1,0 +1,167 @@
+//! The PostgreSQL store: the same queue when one machine is not enough.
+//!
+//! A batch is one short transaction: what it needs is locked and loaded onto a desk, the rules
+//! decide there, and what changed is written back. Any number of servers share one database.
+
+mod desk;
+mod key;
+mod ledger;
+mod load;
+mod migrate;
+mod names;
+mod naming;
+mod needs;
+mod pool;
+mod queries;
+mod save;
+mod submit;
+mod tell;
+mod turns;
+
+use std::sync::Arc;
+
+use parking_lot::{Mutex, RwLock};
+use rand::RngExt as _;
+use tokio_postgres::error::SqlState;
+use windrow_core::id::{IdSource, StoreTag};
+use windrow_core::ports::{Listener, StoreError};
+
+pub use migrate::{MIGRATIONS, Migration};
+
+use desk::Config;
+use names::Names;
+use pool::Pool;
+use turns::Turns;
+
+/// A queue in PostgreSQL.
+#[derive(Clone)]
+pub struct Postgres {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    pool: Pool,
+    tag: StoreTag,
+    names: Arc<RwLock<Names>>,
+    config: Mutex<Config>,
+    turns: Mutex<Turns>,
+    ids: Mutex<IdSource>,
+    /// Which of the counters this server adds to.
+    slot: i16,
+    listener: RwLock<Option<Arc<dyn Listener>>>,
+}
+
+impl std::fmt::Debug for Postgres {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Postgres").field("tag", &self.shared.tag).finish_non_exhaustive()
+    }
+}
+
+/// Why a step in the database did not happen.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{}", described(.0))]
+    Database(#[from] tokio_postgres::Error),
+    #[error("a value in the database is not one that this program writes")]
+    Malformed,
+    #[error(
+        "the schema has step {number} ({name}), which this program does not know; \
+         use a newer windrow"
+    )]
+    NewerSchema { number: i32, name: String },
+    #[error(
+        "step {number} ({name}) of the schema is not the one this program knows; \
+         the schema was changed by hand, or by a version that was never released"
+    )]
+    OtherSchema { number: i32, name: String },
+    #[error("the address is not one of PostgreSQL: {0}")]
+    Address(String),
+    #[error("the server runs with fsync = off, which loses acknowledged work; switch it on")]
+    NotDurable,
+    #[error("a batch could not be decided: the rules asked for more and more")]
+    Endless,
+}
+
+/// What the database says, with its own words first.
+fn described(error: &tokio_postgres::Error) -> String {
+    match error.as_db_error() {
+        Some(said) => format!("PostgreSQL says: {} ({})", said.message(), said.code().code()),
+        None => format!("PostgreSQL: {error}"),
+    }
+}
+
+impl Error {
+    /// Whether the same may work if it is tried again: another server was at the same.
+    fn is_conflict(&self) -> bool {
+        let Error::Database(error) = self else { return false };
+        let conflicts = [
+            SqlState::T_R_SERIALIZATION_FAILURE,
+            SqlState::T_R_DEADLOCK_DETECTED,
+            SqlState::UNIQUE_VIOLATION,
+        ];
+        error.code().is_some_and(|code| conflicts.contains(code))
+    }
+
+    fn is_lost_connection(&self) -> bool {
+        matches!(self, Error::Database(error) if error.is_closed())
+    }
+}
+
+impl From<Error> for StoreError {
+    fn from(error: Error) -> StoreError {
+        StoreError::NotApplied(error.to_string())
+    }
+}
+
+/// How a store is reached.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// `postgres://user:password@host:port/database`
+    pub url: String,
+    pub connections: usize,
+    /// Accept a server that does not write to disk, for tests of everything else.
+    pub accept_no_fsync: bool,
+}
+
+impl Options {
+    pub fn new(url: impl Into<String>) -> Options {
+        Options { url: url.into(), connections: 4, accept_no_fsync: false }
+    }
+}
+
+impl Postgres {
+    /// Connects, and brings the schema up to date. Must be called in a tokio runtime, in which its
+    /// connections then live.
+    pub async fn open(options: Options) -> Result<Postgres, Error> {
+        let pool = Pool::new(&options)?;
+        let mut client = pool.get().await?;
+        if !options.accept_no_fsync {
+            let fsync: String = client.query_one("show fsync", &[]).await?.get(0);
+            if fsync == "off" {
+                return Err(Error::NotDurable);
+            }
+        }
+        migrate::migrate(&mut client).await?;
+        let random: u64 = rand::make_rng::<rand::rngs::StdRng>().random();
+        let tag = StoreTag::new(random).bits() as i64;
+        let first = "insert into windrow.store (tag) values ($1) on conflict do nothing";
+        client.execute(first, &[&tag]).await?;
+        let row = client.query_one("select tag from windrow.store", &[]).await?;
+        let tag = StoreTag::new(row.get::<_, i64>(0) as u64);
+        let last = "select greatest((select max(serial) from windrow.items), \
+                    (select max(serial) from windrow.history))";
+        let last: Option<i64> = client.query_one(last, &[]).await?.get(0);
+        drop(client);
+        let shared = Shared {
+            pool,
+            tag,
+            names: Arc::default(),
+            config: Mutex::default(),
+            turns: Mutex::default(),
+            ids: Mutex::new(IdSource::new(tag, last.unwrap_or(0) as u64)),
+            slot: (random >> 32) as i16 & 15,
+            listener: RwLock::new(None),
+        };
+        Ok(Postgres { shared: Arc::new(shared) })
+    }
+}

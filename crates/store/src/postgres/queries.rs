@@ -1,0 +1,175 @@
+//! What can be asked of the store without changing anything.
+
+use std::sync::Arc;
+
+use windrow_core::change::Lease;
+use windrow_core::command::Request;
+use windrow_core::explain::{Explanation, explain};
+use windrow_core::item::{Marks, Status};
+use windrow_core::ports::{Count, Inspected, Listener, Now, Ready, Store, StoreError, Work};
+use windrow_core::{Answer, Item, ItemId, LeaseId, Ledger as _, Refusal, Timestamp};
+
+use super::desk::Desk;
+use super::needs::Needs;
+use super::{Error, Postgres, load};
+
+/// How often a question is loaded further.
+const ROUNDS: usize = 64;
+
+impl Postgres {
+    /// Asks the desk, loading whatever turns out to be missing. Writes nothing.
+    async fn look<T>(&self, now: Timestamp, ask: impl Fn(&Desk) -> T) -> Result<T, Error> {
+        let mut client = self.shared.pool.get().await?;
+        let tx = client.transaction().await?;
+        let mut desk = self.desk(&tx, Now::Given(now)).await?;
+        let mut needs = Needs::default();
+        for _ in 0..ROUNDS {
+            load::fetch(&tx, &mut desk, std::mem::take(&mut needs)).await?;
+            let turns = self.shared.turns.lock().clone();
+            desk.begin(&turns, *self.shared.ids.lock());
+            let answer = ask(&desk);
+            needs = std::mem::take(&mut *desk.missing.lock());
+            if needs.is_empty() {
+                tx.rollback().await?;
+                return Ok(answer);
+            }
+        }
+        Err(Error::Endless)
+    }
+}
+
+impl Store for Postgres {
+    async fn submit(&self, batch: Vec<Request>, now: Now) -> Result<Vec<Answer<Work>>, StoreError> {
+        self.submit_batch(batch, now).await
+    }
+
+    async fn inspect(&self, id: ItemId) -> Result<Option<Inspected>, StoreError> {
+        let ask = |desk: &Desk| {
+            let item = desk.item(id).ok().flatten()?;
+            Some(Inspected {
+                item,
+                body: desk.body(&item).ok()?,
+                trail: desk.trail(&item).ok()?,
+                tally: desk.tally(id).filter(|_| item.has(Marks::PARENT)).cloned(),
+                successor: desk.successor(id),
+            })
+        };
+        Ok(self.look(Timestamp::ZERO, ask).await?)
+    }
+
+    async fn explain(&self, id: ItemId, now: Timestamp) -> Result<Option<Explanation>, StoreError> {
+        match self.look(now, |desk| explain(desk, id, now)).await? {
+            Ok(explanation) => Ok(Some(explanation)),
+            Err(Refusal::NotFound { .. }) => Ok(None),
+            Err(refusal) => Err(StoreError::NotApplied(refusal.to_string())),
+        }
+    }
+
+    async fn children(
+        &self,
+        id: ItemId,
+        from: u32,
+        limit: usize,
+    ) -> Result<Vec<ItemId>, StoreError> {
+        let ask = |desk: &Desk| {
+            let item = desk.item(id).ok().flatten();
+            item.map_or(Vec::new(), |item| desk.children(id, item.generation, from, limit))
+        };
+        Ok(self.look(Timestamp::ZERO, ask).await?)
+    }
+
+    async fn items(&self, after: Option<ItemId>, limit: usize) -> Result<Vec<Item>, StoreError> {
+        let ids: Vec<ItemId> = {
+            let client = self.shared.pool.get().await?;
+            let sql = "select serial from (select serial from windrow.items where serial > $1 \
+                 union select serial from windrow.history where serial > $1) s \
+                 order by serial limit $2";
+            let after = after.map_or(0, |id| id.serial() as i64);
+            let limit = limit.min(i32::MAX as usize) as i64;
+            let rows = client.query(sql, &[&after, &limit]).await.map_err(Error::from)?;
+            let id = |serial: i64| ItemId::from_serial(serial as u64, self.shared.tag);
+            rows.iter().map(|row| id(row.get(0))).collect()
+        };
+        let ask = |desk: &Desk| -> Vec<Item> {
+            ids.iter().filter_map(|id| desk.item(*id).ok().flatten()).collect()
+        };
+        Ok(self.look(Timestamp::ZERO, ask).await?)
+    }
+
+    async fn counts(&self) -> Result<Vec<Count>, StoreError> {
+        let client = self.shared.pool.get().await?;
+        let sql = "select q.name, t.name, c.status, sum(c.items)::bigint from windrow.counts c \
+             join windrow.names q on q.no = c.queue join windrow.names t on t.no = c.tenant \
+             group by 1, 2, 3 having sum(c.items) <> 0";
+        let rows = client.query(sql, &[]).await.map_err(Error::from)?;
+        let mut counts: Vec<Count> = rows
+            .iter()
+            .filter_map(|row| {
+                let status = *Status::ALL.get(row.get::<_, i16>(2) as usize)?;
+                let text = |at: usize| Arc::from(row.get::<_, &str>(at));
+                let items = row.get::<_, i64>(3) as u64;
+                Some(Count { queue: text(0), tenant: text(1), status, items })
+            })
+            .collect();
+        counts.sort();
+        Ok(counts)
+    }
+
+    async fn leases(&self) -> Result<Vec<Lease>, StoreError> {
+        let client = self.shared.pool.get().await?;
+        let sql = "select id, worker, granted, renewed, expires, lease_ms, items \
+                   from windrow.leases";
+        let rows = client.query(sql, &[]).await.map_err(Error::from)?;
+        let lease = |row: &tokio_postgres::Row| {
+            let at = |column: usize| Timestamp(row.get::<_, i64>(column) as u64);
+            Lease {
+                id: LeaseId(row.get::<_, uuid::Uuid>(0).as_u128()),
+                worker: row.get::<_, &str>(1).into(),
+                granted: at(2),
+                renewed: at(3),
+                expires: at(4),
+                lease_ms: at(5).0,
+                items: row.get::<_, i32>(6) as u32,
+            }
+        };
+        Ok(rows.iter().map(lease).collect())
+    }
+
+    async fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {
+        let client = self.shared.pool.get().await?;
+        let sql = "select least((select min(not_before) from windrow.items where spot = 2), \
+                   (select min(expires) from windrow.leases))";
+        let row = client.query_one(sql, &[]).await.map_err(Error::from)?;
+        Ok(row.get::<_, Option<i64>>(0).map(|at| Timestamp(at as u64)))
+    }
+
+    async fn advance(&self, now: Timestamp) -> Result<(), StoreError> {
+        let mut client = self.shared.pool.get().await?;
+        let tx = client.transaction().await.map_err(Error::from)?;
+        let shown = load::show_due(&tx, now).await?;
+        tx.commit().await.map_err(Error::from)?;
+        drop(client);
+        let Some(listener) = self.shared.listener.read().clone() else { return Ok(()) };
+        let names = self.shared.names.read();
+        let text = |row: &tokio_postgres::Row, at: usize| {
+            names.text(row.get::<_, i32>(at) as u32).cloned()
+        };
+        let ready: Vec<Ready> = shown
+            .iter()
+            .filter_map(|row| {
+                let (queue, stage) = (text(row, 0)?, text(row, 1)?);
+                let (kind, tenant) = (text(row, 2)?, text(row, 3)?);
+                Some(Ready { queue, stage, kind, tenant, count: 1 })
+            })
+            .collect();
+        drop(names);
+        if !ready.is_empty() {
+            listener.ready(&ready);
+        }
+        Ok(())
+    }
+
+    fn listen(&self, listener: Arc<dyn Listener>) {
+        *self.shared.listener.write() = Some(listener);
+    }
+}

@@ -1,0 +1,58 @@
+//! Empty PostgreSQL stores for tests, one database per thread.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use tokio::runtime::Runtime;
+use windrow_store::postgres::{Options, Postgres as Store};
+
+use super::postgres::{Durability, Postgres, Version};
+
+/// A server, and the runtime in which connections to it live.
+#[derive(Debug)]
+pub struct Stores {
+    server: Postgres,
+    runtime: Runtime,
+    version: Version,
+    databases: AtomicU32,
+}
+
+thread_local! {
+    /// The database of this thread on each version.
+    static DATABASES: RefCell<HashMap<String, String>> = RefCell::default();
+}
+
+impl Stores {
+    pub fn start(version: Version) -> anyhow::Result<Stores> {
+        let server = Postgres::start(version, Durability::Off)?;
+        let runtime = Runtime::new()?;
+        Ok(Stores { server, runtime, version, databases: AtomicU32::new(0) })
+    }
+
+    /// An empty store. The one that this thread had before is gone.
+    pub fn open(&self) -> anyhow::Result<Store> {
+        let name = self.database()?;
+        self.server.psql(&name, "drop schema if exists windrow cascade")?;
+        let mut options = Options::new(self.server.url(&name));
+        options.accept_no_fsync = true;
+        Ok(self.runtime.block_on(Store::open(options))?)
+    }
+
+    /// What the database of this thread says to a statement.
+    pub fn psql(&self, sql: &str) -> anyhow::Result<String> {
+        self.server.psql(&self.database()?, sql)
+    }
+
+    fn database(&self) -> anyhow::Result<String> {
+        let version = self.version.to_string();
+        let known = DATABASES.with_borrow(|known| known.get(&version).cloned());
+        if let Some(name) = known {
+            return Ok(name);
+        }
+        let name = format!("store_{}", self.databases.fetch_add(1, Ordering::Relaxed));
+        self.server.create_database(&name)?;
+        DATABASES.with_borrow_mut(|known| known.insert(version, name.clone()));
+        Ok(name)
+    }
+}
