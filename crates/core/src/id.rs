@@ -72,17 +72,37 @@ impl StoreTag {
 pub struct IdSource {
     tag: StoreTag,
     last: u64,
+    /// Which of the servers that share a store makes them.
+    server: Option<u8>,
 }
+
+/// Servers that may share a store without meeting the same id: six bits of the counter.
+pub const SERVERS: u8 = 64;
+const SERVER_SHIFT: u32 = 10;
 
 impl IdSource {
     /// A source that goes on after `last`, the highest serial given out so far.
     pub const fn new(tag: StoreTag, last: u64) -> IdSource {
-        IdSource { tag, last }
+        IdSource { tag, last, server: None }
+    }
+
+    /// The same for one of several servers; each has a part of every millisecond's counter.
+    pub const fn for_server(tag: StoreTag, last: u64, server: u8) -> IdSource {
+        IdSource { tag, last, server: Some(server % SERVERS) }
     }
 
     /// The next id.
     pub fn next(&mut self, now: Timestamp) -> ItemId {
-        self.last = (now.0 << 16).max(self.last + 1);
+        self.last = match self.server {
+            None => (now.0 << 16).max(self.last + 1),
+            Some(server) => {
+                let first_in = |ms: u64| ms << 16 | u64::from(server) << SERVER_SHIFT;
+                let next = first_in(now.0).max(self.last + 1);
+                let is_ours = next >> SERVER_SHIFT & u64::from(SERVERS - 1) == u64::from(server);
+                // Out of its own part, or at the end of it: the next millisecond has another.
+                if is_ours { next } else { first_in((self.last >> 16) + 1).max(first_in(now.0)) }
+            }
+        };
         ItemId::from_serial(self.last, self.tag)
     }
 
@@ -180,6 +200,20 @@ mod tests {
             last = next;
         }
         assert_eq!(last.created_at(), Timestamp(1_001));
+    }
+
+    #[test]
+    fn servers_that_share_a_store_never_make_the_same_id() {
+        let sources = [0, 1, 63].map(|no| IdSource::for_server(StoreTag::new(7), 5 << 16, no));
+        let mut seen = std::collections::BTreeSet::new();
+        for mut source in sources {
+            let mut last = ItemId(0);
+            for now in [4, 5, 5, 6].into_iter().flat_map(|ms| [ms; 900]) {
+                let next = source.next(Timestamp(now));
+                assert!(next > last && seen.insert(next), "{next}");
+                last = next;
+            }
+        }
     }
 
     #[test]

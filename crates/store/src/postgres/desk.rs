@@ -140,7 +140,7 @@ pub(super) struct Desk {
     pub(super) groups: HashMap<u32, (u32, Arc<str>)>,
     pub(super) plain: Settings,
     pub(super) turns: Turns,
-    pub(super) ids: IdSource,
+    pub(super) ids: Arc<Mutex<IdSource>>,
     pub(super) aside: HashSet<ItemId>,
     pub(super) tag: StoreTag,
     pub(super) random: StdRng,
@@ -152,12 +152,11 @@ impl Desk {
     }
 
     /// Begins to decide, from what was loaded.
-    pub(super) fn begin(&mut self, turns: &Turns, ids: IdSource) {
+    pub(super) fn begin(&mut self, turns: &Turns) {
         self.view = self.base.clone();
         self.touched = Touched::default();
         self.missing = Mutex::default();
         self.turns = turns.clone();
-        self.ids = ids;
         self.aside.clear();
         self.resolve_all();
     }

@@ -456,7 +456,7 @@ impl Ledger for Desk {
     }
 
     fn next_id(&mut self, now: Timestamp) -> ItemId {
-        self.ids.next(now)
+        self.ids.lock().next(now)
     }
 
     fn next_lease(&mut self) -> LeaseId {

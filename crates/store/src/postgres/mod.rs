@@ -23,7 +23,7 @@ use std::sync::Arc;
 use parking_lot::{Mutex, RwLock};
 use rand::RngExt as _;
 use tokio_postgres::error::SqlState;
-use windrow_core::id::{IdSource, StoreTag};
+use windrow_core::id::{IdSource, SERVERS, StoreTag};
 use windrow_core::ports::{Listener, StoreError};
 
 pub use migrate::{MIGRATIONS, Migration};
@@ -45,9 +45,9 @@ struct Shared {
     names: Arc<RwLock<Names>>,
     config: Mutex<Config>,
     turns: Mutex<Turns>,
-    ids: Mutex<IdSource>,
-    /// Which of the counters this server adds to.
-    slot: i16,
+    ids: Arc<Mutex<IdSource>>,
+    /// Which of the servers this is: whose ids it makes, and which counters it adds to.
+    server: u8,
     listener: RwLock<Option<Arc<dyn Listener>>>,
 }
 
@@ -146,20 +146,24 @@ impl Postgres {
         let tag = StoreTag::new(random).bits() as i64;
         let first = "insert into windrow.store (tag) values ($1) on conflict do nothing";
         client.execute(first, &[&tag]).await?;
+        let next = "select (nextval('windrow.servers') % $1)::smallint";
+        let server: i16 = client.query_one(next, &[&i64::from(SERVERS)]).await?.get(0);
         let row = client.query_one("select tag from windrow.store", &[]).await?;
         let tag = StoreTag::new(row.get::<_, i64>(0) as u64);
         let last = "select greatest((select max(serial) from windrow.items), \
                     (select max(serial) from windrow.history))";
         let last: Option<i64> = client.query_one(last, &[]).await?.get(0);
         drop(client);
+        let server = server as u8;
+        let ids = IdSource::for_server(tag, last.unwrap_or(0) as u64, server);
         let shared = Shared {
             pool,
             tag,
             names: Arc::default(),
             config: Mutex::default(),
             turns: Mutex::default(),
-            ids: Mutex::new(IdSource::new(tag, last.unwrap_or(0) as u64)),
-            slot: (random >> 32) as i16 & 15,
+            ids: Arc::new(Mutex::new(ids)),
+            server,
             listener: RwLock::new(None),
         };
         Ok(Postgres { shared: Arc::new(shared) })

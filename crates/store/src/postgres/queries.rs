@@ -26,7 +26,7 @@ impl Postgres {
         for _ in 0..ROUNDS {
             load::fetch(&tx, &mut desk, std::mem::take(&mut needs)).await?;
             let turns = self.shared.turns.lock().clone();
-            desk.begin(&turns, *self.shared.ids.lock());
+            desk.begin(&turns);
             let answer = ask(&desk);
             needs = std::mem::take(&mut *desk.missing.lock());
             if needs.is_empty() {

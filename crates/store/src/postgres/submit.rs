@@ -31,7 +31,9 @@ impl Postgres {
                 Ok(answers) => return Ok(answers),
                 Err(Failed::Before(error)) if tries < TRIES && may_repeat(&error) => {}
                 Err(Failed::Before(error)) => return Err(error.into()),
-                Err(Failed::AtCommit(error)) if tries < TRIES && error.is_conflict() => {}
+                // If it was committed after all, requests with an id get their first answer.
+                Err(Failed::AtCommit(error))
+                    if tries < TRIES && (error.is_conflict() || is_repeatable(&batch)) => {}
                 Err(Failed::AtCommit(error)) => {
                     return Err(StoreError::OutcomeUnknown(error.to_string()));
                 }
@@ -48,7 +50,7 @@ impl Postgres {
         let answers = self.decide(&tx, &mut desk, batch, &mut needs).await?;
         let work = self.work(&tx, &mut desk, answers).await?;
         let ready = self.ready(&tx, &mut desk).await?;
-        save::save(&tx, &desk, self.shared.slot).await?;
+        save::save(&tx, &desk, i16::from(self.shared.server)).await?;
         tx.commit().await.map_err(|error| Failed::AtCommit(error.into()))?;
         drop(client);
         *self.shared.turns.lock() = desk.turns.clone();
@@ -92,7 +94,7 @@ impl Postgres {
             groups: Default::default(),
             plain: Settings::default(),
             turns: self.shared.turns.lock().clone(),
-            ids: *self.shared.ids.lock(),
+            ids: Arc::clone(&self.shared.ids),
             aside: Default::default(),
             tag: self.shared.tag,
             random: rand::make_rng(),
@@ -112,14 +114,13 @@ impl Postgres {
             needs.aside.clone_from(&aside);
             load::fetch(tx, desk, std::mem::take(needs)).await?;
             let turns = self.shared.turns.lock().clone();
-            desk.begin(&turns, *self.shared.ids.lock());
+            desk.begin(&turns);
             let now = desk.now;
             let answers: Vec<Answer> =
                 batch.iter().map(|request| decide(desk, request.clone(), now)).collect();
             *needs = std::mem::take(&mut *desk.missing.lock());
             aside.append(&mut needs.aside);
             if needs.is_empty() {
-                self.shared.ids.lock().seen(desk.ids.last());
                 return Ok(answers);
             }
         }
@@ -210,6 +211,11 @@ impl From<Error> for Failed {
     fn from(error: Error) -> Failed {
         Failed::Before(error)
     }
+}
+
+/// Whether asking all of it again is harmless, even if it was done.
+fn is_repeatable(batch: &[Request]) -> bool {
+    batch.iter().all(|request| request.id.is_some())
 }
 
 fn may_repeat(error: &Error) -> bool {

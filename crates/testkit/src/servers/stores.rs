@@ -32,11 +32,20 @@ impl Stores {
 
     /// An empty store. The one that this thread had before is gone.
     pub fn open(&self) -> anyhow::Result<Store> {
-        let name = self.database()?;
-        self.server.psql(&name, "drop schema if exists windrow cascade")?;
-        let mut options = Options::new(self.server.url(&name));
+        self.psql("drop schema if exists windrow cascade")?;
+        self.open_again()
+    }
+
+    /// One more server on the store that this thread opened.
+    pub fn open_again(&self) -> anyhow::Result<Store> {
+        let mut options = Options::new(self.server.url(&self.database()?));
         options.accept_no_fsync = true;
         Ok(self.runtime.block_on(Store::open(options))?)
+    }
+
+    /// Where its connections live.
+    pub fn runtime(&self) -> &Runtime {
+        &self.runtime
     }
 
     /// What the database of this thread says to a statement.

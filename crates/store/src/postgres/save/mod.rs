@@ -10,7 +10,7 @@ use tokio_postgres::Transaction;
 use uuid::Uuid;
 use windrow_core::item::{Payload, Status};
 use windrow_core::limits::REQUEST_KEPT_MS;
-use windrow_core::{Item, ItemId, State};
+use windrow_core::{Body, Item, ItemId, State};
 
 use super::Error;
 use super::desk::Desk;
@@ -73,48 +73,61 @@ impl Saving<'_, '_> {
     }
 
     async fn bodies(&self) -> Result<(), Error> {
-        let bodies = self.desk.touched.bodies.iter();
-        let bodies = bodies.filter(|id| !self.desk.touched.removed.contains(id));
-        for id in bodies {
-            let Some(body) = self.desk.view.bodies.get(id) else { continue };
-            let (inline, blob, blob_bytes) = match &body.payload {
-                Payload::Inline(bytes) => (Some(bytes.as_slice()), None, None),
-                Payload::Blob(blob) => (None, Some(&blob.hash[..]), Some(blob.len as i64)),
-            };
-            let text = |text: &Option<Arc<str>>| text.as_ref().map(|text| text.to_string());
-            let sql = "insert into windrow.bodies (serial, op, key, collection, branch, \
-                 source_type, source_info, reference, content_type, payload, blob, blob_bytes, \
-                 metadata, cloned_from) \
-                 values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) \
-                 on conflict (serial) do update set op = excluded.op, key = excluded.key, \
-                 collection = excluded.collection, branch = excluded.branch, \
-                 source_type = excluded.source_type, source_info = excluded.source_info, \
-                 reference = excluded.reference, content_type = excluded.content_type, \
-                 payload = excluded.payload, blob = excluded.blob, \
-                 blob_bytes = excluded.blob_bytes, metadata = excluded.metadata";
-            let cloned_from = body.cloned_from.map(|id| Uuid::from_u128(id.0));
-            self.tx
-                .execute(
-                    sql,
-                    &[
-                        &(id.serial() as i64),
-                        &&*body.op,
-                        &body.key,
-                        &text(&body.collection),
-                        &text(&body.branch),
-                        &text(&body.source_type),
-                        &body.source_info,
-                        &body.reference,
-                        &text(&body.content_type),
-                        &inline,
-                        &blob,
-                        &blob_bytes,
-                        &body.metadata,
-                        &cloned_from,
-                    ],
-                )
-                .await?;
+        let touched = &self.desk.touched;
+        let created: BTreeSet<&ItemId> = touched.created.iter().collect();
+        let kept = touched.bodies.iter().filter(|id| !touched.removed.contains(id));
+        let (new, replaced): (Vec<&ItemId>, Vec<&ItemId>) =
+            kept.partition(|id| created.contains(id));
+        // An id that another server gave out as well is met here, and the batch is tried again.
+        self.put_bodies(&new).await?;
+        if !replaced.is_empty() {
+            let sql = "delete from windrow.bodies where serial = any ($1)";
+            self.tx.execute(sql, &[&serials(replaced.iter().copied())]).await?;
+            self.put_bodies(&replaced).await?;
         }
+        Ok(())
+    }
+
+    async fn put_bodies(&self, ids: &[&ItemId]) -> Result<(), Error> {
+        let bodies = ids.iter().filter_map(|id| Some((*id, self.desk.view.bodies.get(id)?)));
+        let bodies: Vec<(&ItemId, &Body)> = bodies.collect();
+        if bodies.is_empty() {
+            return Ok(());
+        }
+        fn column<'a, T>(all: &[(&'a ItemId, &'a Body)], of: impl Fn(&'a Body) -> T) -> Vec<T> {
+            all.iter().map(|(_, body)| of(body)).collect()
+        }
+        let blob = |body: &Body| body.payload.blob();
+        let inline = |body: &'_ Body| match &body.payload {
+            Payload::Inline(bytes) => Some(bytes.clone()),
+            Payload::Blob(_) => None,
+        };
+        let sql = "insert into windrow.bodies (serial, op, key, collection, branch, source_type, \
+             source_info, reference, content_type, payload, blob, blob_bytes, metadata, \
+             cloned_from) select * from unnest($1::bigint[], $2::text[], $3::text[], $4::text[], \
+             $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::bytea[], \
+             $11::bytea[], $12::bigint[], $13::text[], $14::uuid[])";
+        self.tx
+            .execute(
+                sql,
+                &[
+                    &serials(bodies.iter().map(|(id, _)| *id)),
+                    &column(&bodies, |body| &*body.op),
+                    &column(&bodies, |body| body.key.as_deref()),
+                    &column(&bodies, |body| body.collection.as_deref()),
+                    &column(&bodies, |body| body.branch.as_deref()),
+                    &column(&bodies, |body| body.source_type.as_deref()),
+                    &column(&bodies, |body| body.source_info.as_deref()),
+                    &column(&bodies, |body| body.reference.as_deref()),
+                    &column(&bodies, |body| body.content_type.as_deref()),
+                    &column(&bodies, inline),
+                    &column(&bodies, |body| blob(body).map(|blob| blob.hash.to_vec())),
+                    &column(&bodies, |body| blob(body).map(|blob| blob.len as i64)),
+                    &column(&bodies, |body| body.metadata.as_deref()),
+                    &column(&bodies, |body| body.cloned_from.map(|id| Uuid::from_u128(id.0))),
+                ],
+            )
+            .await?;
         Ok(())
     }
 
@@ -283,22 +296,25 @@ impl Saving<'_, '_> {
         Ok(())
     }
 
+    /// A request is remembered once. If the same is under way on another connection, which may be
+    /// a commit of ours that was cut off, this waits for it and meets its row.
     async fn requests(&self) -> Result<(), Error> {
-        if self.desk.touched.requests.is_empty() {
+        let requests = &self.desk.touched.requests;
+        if requests.is_empty() {
             return Ok(());
         }
         let now = self.desk.now.0 as i64;
-        for (id, (fingerprint, answer)) in &self.desk.touched.requests {
-            let sql = "insert into windrow.requests values ($1, $2, $3, $4) \
-                 on conflict (id) do update set at = excluded.at, \
-                 fingerprint = excluded.fingerprint, answer = excluded.answer";
-            let uuid = Uuid::from_u128(id.0);
-            let (fingerprint, answer) = (*fingerprint as i64, pack(answer));
-            self.tx.execute(sql, &[&uuid, &now, &fingerprint, &answer]).await?;
-        }
-        let sql = "delete from windrow.requests where id in (\
-                   select id from windrow.requests where at < $1 limit 100)";
-        self.tx.execute(sql, &[&(now - REQUEST_KEPT_MS as i64)]).await?;
+        let forgotten = "delete from windrow.requests where id in (\
+             select id from windrow.requests where at < $1 \
+             order by id = any ($2) desc, at limit greatest(100, cardinality($2)))";
+        let ids: Vec<Uuid> = requests.keys().map(|id| Uuid::from_u128(id.0)).collect();
+        self.tx.execute(forgotten, &[&(now - REQUEST_KEPT_MS as i64), &ids]).await?;
+        let fingerprints: Vec<i64> = requests.values().map(|(print, _)| *print as i64).collect();
+        let answers: Vec<Vec<u8>> = requests.values().map(|(_, answer)| pack(answer)).collect();
+        let sql = "insert into windrow.requests (id, at, fingerprint, answer) \
+             select id, $2, fingerprint, answer from unnest($1::uuid[], $3::bigint[], $4::bytea[]) \
+             u (id, fingerprint, answer)";
+        self.tx.execute(sql, &[&ids, &now, &fingerprints, &answers]).await?;
         Ok(())
     }
 

@@ -9,6 +9,9 @@ create table windrow.store (
     configured  bigint not null default 0
 );
 
+-- A number for each server that starts. Servers that run at the same time differ modulo 64.
+create sequence windrow.servers;
+
 create table windrow.names (
     no    int generated always as identity (start with 0 minvalue 0) primary key,
     name  text not null unique

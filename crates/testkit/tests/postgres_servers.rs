@@ -1,0 +1,124 @@
+//! Several servers on one PostgreSQL: nothing is lost, nothing done twice, no limit passed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use parking_lot::Mutex;
+use windrow_core::command::{Claim, NewItem, Outcome};
+use windrow_core::item::{Body, Status};
+use windrow_core::ports::{Now, Store as _, Work};
+use windrow_core::settings::{Policy, Settings};
+use windrow_core::{Answer, Command, ItemId};
+use windrow_store::postgres::Postgres;
+use windrow_testkit::servers::postgres::Version;
+use windrow_testkit::servers::stores::Stores;
+
+const GROUP_LIMIT: u32 = 2;
+const GROUPS: u32 = 5;
+const PRODUCERS: u32 = 4;
+const BATCHES: u32 = 20;
+const BATCH: u32 = 5;
+const WORKERS: usize = 8;
+const ITEMS: usize = (PRODUCERS * BATCHES * BATCH) as usize;
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What the clients saw.
+#[derive(Debug, Default)]
+struct Seen {
+    created: BTreeSet<ItemId>,
+    completed: BTreeSet<ItemId>,
+    /// Items of each group in the hands of workers.
+    held: BTreeMap<String, u32>,
+    most: u32,
+}
+
+async fn ask(store: &Postgres, command: Command) -> anyhow::Result<Answer<Work>> {
+    let answers = store.submit(vec![command.into()], Now::Database).await?;
+    answers.into_iter().next().context("a command has an answer")
+}
+
+async fn produce(store: Postgres, seen: Arc<Mutex<Seen>>, producer: u32) -> anyhow::Result<()> {
+    for batch in 0..BATCHES {
+        let item = |number: u32| {
+            let mut body = Body::new("t", "q");
+            body.key = Some(format!("{producer}/{batch}/{number}"));
+            body.group = Some(format!("g{}", (producer + batch + number) % GROUPS).into());
+            NewItem::new(body)
+        };
+        let answer = ask(&store, Command::Enqueue((0..BATCH).map(item).collect())).await?;
+        let Answer::Enqueued(each) = answer else { anyhow::bail!("answered {answer:?}") };
+        for one in each {
+            let id = one?.id;
+            ensure!(seen.lock().created.insert(id), "{id} was given out twice");
+        }
+    }
+    Ok(())
+}
+
+async fn work(store: Postgres, seen: Arc<Mutex<Seen>>, worker: usize) -> anyhow::Result<()> {
+    let begun = Instant::now();
+    let group = |work: &Work| work.body.group.as_deref().unwrap_or_default().to_owned();
+    while seen.lock().completed.len() < ITEMS {
+        ensure!(begun.elapsed() < PATIENCE, "{} completed", seen.lock().completed.len());
+        let claim = Claim::new(format!("w{worker}"), "q", 3);
+        let Answer::Claimed(grant) = ask(&store, Command::Claim(claim)).await? else {
+            anyhow::bail!("a claim has a grant")
+        };
+        let Some(grant) = grant else {
+            continue;
+        };
+        for work in &grant.items {
+            let mut seen = seen.lock();
+            let held = seen.held.entry(group(work)).or_default();
+            *held += 1;
+            seen.most = (*held).max(seen.most);
+        }
+        tokio::task::yield_now().await;
+        // They count as held until the store is asked: from then on it may hand out others.
+        for work in &grant.items {
+            *seen.lock().held.entry(group(work)).or_default() -= 1;
+        }
+        let items = grant.items.iter().map(|work| (work.item.id, Outcome::complete())).collect();
+        let Answer::Settled(each) =
+            ask(&store, Command::Settle { lease: grant.lease, items }).await?
+        else {
+            anyhow::bail!("a settle has answers")
+        };
+        for one in each {
+            let id = one?.id;
+            ensure!(seen.lock().completed.insert(id), "{id} was settled twice");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn two_servers_share_a_queue() {
+    let stores = Stores::start(Version::V15).expect("the server starts");
+    let servers = [stores.open(), stores.open_again()].map(|store| store.expect("a store opens"));
+    let runtime = stores.runtime();
+    let defaults = Policy { group_limit: Some(GROUP_LIMIT), ..Policy::default() };
+    let settings = Box::new(Settings { defaults, ..Settings::default() });
+    let configure = Command::Configure { queue: "q".into(), settings };
+    runtime.block_on(ask(&servers[0], configure)).expect("it is configured");
+
+    let seen = Arc::new(Mutex::new(Seen::default()));
+    let server = |no: usize| servers[no % servers.len()].clone();
+    let producers =
+        (0..PRODUCERS).map(|no| runtime.spawn(produce(server(no as usize), Arc::clone(&seen), no)));
+    let workers = (0..WORKERS).map(|no| runtime.spawn(work(server(no), Arc::clone(&seen), no)));
+    for task in producers.chain(workers).collect::<Vec<_>>() {
+        runtime.block_on(task).expect("a client does not panic").expect("a client is served");
+    }
+
+    let seen = seen.lock();
+    assert_eq!((seen.created.len(), &seen.created), (ITEMS, &seen.completed));
+    assert!(seen.most <= GROUP_LIMIT, "{} of one group at once", seen.most);
+    let counts = runtime.block_on(servers[1].counts()).expect("they are counted");
+    let all: Vec<(Status, u64)> = counts.iter().map(|count| (count.status, count.items)).collect();
+    assert_eq!(all, [(Status::Completed, ITEMS as u64)]);
+    let leases = runtime.block_on(servers[0].leases()).expect("leases are listed");
+    assert!(leases.is_empty(), "{leases:?}");
+}
