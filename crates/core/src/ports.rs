@@ -133,6 +133,8 @@ pub struct Count {
 pub enum StoreError {
     #[error("nothing was written: {0}")]
     NotApplied(String),
+    #[error("nothing was written: the store is closed")]
+    Closed,
     #[error("it is not known whether this was written; repeat it with the same request id: {0}")]
     OutcomeUnknown(String),
     #[error("the store stopped after a failed write and must be opened again: {0}")]

@@ -121,12 +121,14 @@ impl<S: Store, C: Clock> Engine<S, C> {
         Ok((handled, true))
     }
 
-    /// Steps until the store stops; gives the reason.
+    /// Steps until the store stops or is closed; gives the reason.
     pub async fn run(&self) -> Failure {
         loop {
             let next = match self.step().await {
                 Ok(next) => next,
-                Err(failure @ Failure::Store(StoreError::Poisoned(_))) => return failure,
+                Err(failure @ Failure::Store(StoreError::Poisoned(_) | StoreError::Closed)) => {
+                    return failure;
+                }
                 // The answer got lost: with its batch, or because the store has just stopped.
                 Err(Failure::Store(StoreError::OutcomeUnknown(_))) => continue,
                 // A full disk, too much under way: that passes.

@@ -30,7 +30,7 @@ fn a_handle_that_outlives_the_threads_is_told_that_the_store_is_closed() {
     let handle = running.clone();
     enqueue(&handle).unwrap();
     drop(running);
-    assert_eq!(enqueue(&handle), Err(StoreError::NotApplied("the store is closed".into())));
+    assert_eq!(enqueue(&handle), Err(StoreError::Closed));
     assert_eq!(block_on(handle.items(None, 9)).unwrap().len(), 1, "what is durable can be read");
 }
 
@@ -58,7 +58,7 @@ fn who_submits_while_the_store_is_closed_gets_a_true_answer_or_that_it_is_closed
         let mut acknowledged = 0;
         for worker in workers {
             let (by_it, error) = worker.join().unwrap();
-            assert_eq!(error, StoreError::NotApplied("the store is closed".into()));
+            assert_eq!(error, StoreError::Closed);
             acknowledged += by_it;
         }
         let found = block_on(open(&disk.crash()).items(None, 1 << 20)).unwrap().len();

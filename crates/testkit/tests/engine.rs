@@ -15,7 +15,7 @@ use windrow_core::settings::{Policy, Settings};
 use windrow_core::{Answer, Item, ItemId, Request, Status, Timestamp};
 use windrow_engine::events::Resumed;
 use windrow_engine::{Clock, Engine, Failure, Limits};
-use windrow_store::embedded::Options;
+use windrow_store::embedded::{Embedded, Options};
 use windrow_testkit::clock::SimClock;
 use windrow_testkit::disk::SimDisk;
 use windrow_testkit::model::Model;
@@ -388,4 +388,15 @@ fn beyond_its_limits_the_engine_refuses_and_says_how_long_to_wait() {
 
 fn wait_on(queue: &Queue<Slow>) -> Waiting<'_> {
     wait(queue, "w", 1_000)
+}
+
+#[test]
+fn an_engine_ends_when_its_store_is_closed() {
+    let options = Options { segment_bytes: 64 << 10, reserve_segments: 1, ..Options::default() };
+    let store = Embedded::open(Arc::new(SimDisk::new(1)), options).expect("it opens");
+    let running = store.run().expect("its threads start");
+    let hands = Hands(SimClock::default());
+    let engine = Engine::new(running.clone(), hands, Limits::default(), usize::MAX);
+    drop(running);
+    assert!(matches!(block_on(engine.run()), Failure::Store(StoreError::Closed)));
 }

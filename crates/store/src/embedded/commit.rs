@@ -171,7 +171,7 @@ impl Shared {
         // Under the lock of the tables: what was decided before it is synced, and nothing after it
         // is decided.
         if self.is_stopping() {
-            return Err(StoreError::NotApplied("the store is closed".into()));
+            return Err(StoreError::Closed);
         }
         if let Some(next) = tables.must_wait_for_room() {
             return Ok(Room::None { back: batch, next });
