@@ -8,7 +8,7 @@ use anyhow::{Context as _, ensure};
 use parking_lot::Mutex;
 use windrow_core::command::{Claim, NewItem, Outcome};
 use windrow_core::item::{Body, Status};
-use windrow_core::ports::{Now, Store as _, Work};
+use windrow_core::ports::{Happened, Listener, Now, Ready, Store as _, Work};
 use windrow_core::settings::{Policy, Settings};
 use windrow_core::{Answer, Command, ItemId};
 use windrow_store::postgres::Postgres;
@@ -92,6 +92,39 @@ async fn work(store: Postgres, seen: Arc<Mutex<Seen>>, worker: usize) -> anyhow:
         }
     }
     Ok(())
+}
+
+/// Passes on what it is told.
+struct Ear(Mutex<std::sync::mpsc::Sender<Ready>>);
+
+impl Listener for Ear {
+    fn ready(&self, ready: &[Ready]) {
+        for one in ready {
+            self.0.lock().send(one.clone()).expect("somebody hears it");
+        }
+    }
+
+    fn happened(&self, _happened: &[Happened]) {}
+}
+
+#[test]
+fn what_is_enqueued_at_one_server_is_told_at_the_other() {
+    let stores = Stores::start(Version::V15).expect("the server starts");
+    let [here, there] = [stores.open(), stores.open_again()].map(|s| s.expect("a store opens"));
+    let (send, told) = std::sync::mpsc::channel();
+    there.listen(Arc::new(Ear(Mutex::new(send))));
+    let begun = Instant::now();
+    // The other may not be listening yet; then the next one is told.
+    let ready = loop {
+        let items = vec![NewItem::new(Body::new("t", "q")); 3];
+        stores.runtime().block_on(ask(&here, Command::Enqueue(items))).expect("it is enqueued");
+        match told.recv_timeout(Duration::from_secs(1)) {
+            Ok(ready) => break ready,
+            Err(_) => assert!(begun.elapsed() < PATIENCE, "nobody is told"),
+        }
+    };
+    assert_eq!((&*ready.queue, &*ready.stage, &*ready.tenant), ("q", "work", "t"));
+    assert!(ready.count >= 3, "{ready:?}");
 }
 
 #[test]

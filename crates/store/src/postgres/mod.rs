@@ -11,6 +11,7 @@ mod migrate;
 mod names;
 mod naming;
 mod needs;
+mod notify;
 mod pool;
 mod queries;
 mod save;
@@ -22,6 +23,7 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
 use rand::RngExt as _;
+use tokio::sync::mpsc::UnboundedSender;
 use tokio_postgres::error::SqlState;
 use windrow_core::id::{IdSource, SERVERS, StoreTag};
 use windrow_core::ports::{Listener, StoreError};
@@ -30,6 +32,7 @@ pub use migrate::{MIGRATIONS, Migration};
 
 use desk::Config;
 use names::Names;
+use notify::{Lanes, Task};
 use pool::Pool;
 use turns::Turns;
 
@@ -49,6 +52,10 @@ struct Shared {
     /// Which of the servers this is: whose ids it makes, and which counters it adds to.
     server: u8,
     listener: RwLock<Option<Arc<dyn Listener>>>,
+    /// What other servers are to be told, and by what they know who says it.
+    ready: UnboundedSender<Lanes>,
+    origin: u64,
+    tasks: Mutex<Vec<Task>>,
 }
 
 impl std::fmt::Debug for Postgres {
@@ -155,6 +162,7 @@ impl Postgres {
         let last: Option<i64> = client.query_one(last, &[]).await?.get(0);
         drop(client);
         let server = server as u8;
+        let (ready, to_tell) = tokio::sync::mpsc::unbounded_channel();
         let ids = IdSource::for_server(tag, last.unwrap_or(0) as u64, server);
         let shared = Shared {
             pool,
@@ -165,7 +173,12 @@ impl Postgres {
             ids: Arc::new(Mutex::new(ids)),
             server,
             listener: RwLock::new(None),
+            ready,
+            origin: random,
+            tasks: Mutex::default(),
         };
-        Ok(Postgres { shared: Arc::new(shared) })
+        let shared = Arc::new(shared);
+        shared.tasks.lock().extend(notify::begin(&shared, to_tell));
+        Ok(Postgres { shared })
     }
 }

@@ -37,6 +37,14 @@ impl Pool {
         })
     }
 
+    pub(super) fn config(&self) -> &tokio_postgres::Config {
+        &self.config
+    }
+
+    pub(super) fn runtime(&self) -> &tokio::runtime::Handle {
+        &self.runtime
+    }
+
     pub(super) async fn get(&self) -> Result<Used, Error> {
         let room = Arc::clone(&self.room).acquire_owned().await;
         let room = room.unwrap_or_else(|_| unreachable!("it is never closed"));

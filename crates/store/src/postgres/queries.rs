@@ -6,11 +6,13 @@ use windrow_core::change::Lease;
 use windrow_core::command::Request;
 use windrow_core::explain::{Explanation, explain};
 use windrow_core::item::{Marks, Status};
-use windrow_core::ports::{Count, Inspected, Listener, Now, Ready, Store, StoreError, Work};
+use windrow_core::ports::{Count, Inspected, Listener, Now, Store, StoreError, Work};
 use windrow_core::{Answer, Item, ItemId, LeaseId, Ledger as _, Refusal, Timestamp};
 
 use super::desk::Desk;
 use super::needs::Needs;
+use super::notify::Lanes;
+use super::turns::LaneName;
 use super::{Error, Postgres, load};
 
 /// How often a question is loaded further.
@@ -149,23 +151,13 @@ impl Store for Postgres {
         let shown = load::show_due(&tx, now).await?;
         tx.commit().await.map_err(Error::from)?;
         drop(client);
-        let Some(listener) = self.shared.listener.read().clone() else { return Ok(()) };
-        let names = self.shared.names.read();
-        let text = |row: &tokio_postgres::Row, at: usize| {
-            names.text(row.get::<_, i32>(at) as u32).cloned()
-        };
-        let ready: Vec<Ready> = shown
-            .iter()
-            .filter_map(|row| {
-                let (queue, stage) = (text(row, 0)?, text(row, 1)?);
-                let (kind, tenant) = (text(row, 2)?, text(row, 3)?);
-                Some(Ready { queue, stage, kind, tenant, count: 1 })
-            })
-            .collect();
-        drop(names);
-        if !ready.is_empty() {
-            listener.ready(&ready);
+        let mut lanes = Lanes::new();
+        for row in shown {
+            let no = |at: usize| row.get::<_, i32>(at) as u32;
+            let lane = LaneName { queue: no(0), stage: no(1), kind: no(2) };
+            *lanes.entry((lane, no(3))).or_default() += 1;
         }
+        self.tell(&[], lanes);
         Ok(())
     }
 

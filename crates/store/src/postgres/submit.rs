@@ -54,7 +54,7 @@ impl Postgres {
         tx.commit().await.map_err(|error| Failed::AtCommit(error.into()))?;
         drop(client);
         *self.shared.turns.lock() = desk.turns.clone();
-        self.tell(&desk.touched.happened, &ready);
+        self.tell(&desk.touched.happened, ready);
         Ok(work)
     }
 

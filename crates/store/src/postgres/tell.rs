@@ -10,45 +10,52 @@ use windrow_core::{Item, Ledger as _, State};
 
 use super::desk::Desk;
 use super::needs::Needs;
+use super::notify::Lanes;
 use super::turns::LaneName;
 use super::{Error, Postgres, load};
 
 /// How much is told of a pause that ended: more than that many do not wait for work.
 const RESUMED_MAX: i64 = 10_000;
 
-/// Items by lane and tenant.
-type Lanes = BTreeMap<(LaneName, u32), usize>;
-
 impl Postgres {
-    /// What a batch made ready. Nobody is asked if nobody listens.
+    /// What a batch made ready.
     pub(super) async fn ready(
         &self,
         tx: &Transaction<'_>,
         desk: &mut Desk,
-    ) -> Result<Vec<Ready>, Error> {
-        if self.shared.listener.read().is_none() {
-            return Ok(Vec::new());
-        }
+    ) -> Result<Lanes, Error> {
         let mut lanes = came(tx, desk).await?;
         freed(tx, desk, &mut lanes).await?;
         resumed(tx, desk, &mut lanes).await?;
-        let names = self.shared.names.read();
-        let text = |no: u32| names.text(no).cloned();
-        let ready = lanes.into_iter().filter_map(|((lane, tenant), count)| {
-            let (queue, stage, kind) = (text(lane.queue)?, text(lane.stage)?, text(lane.kind)?);
-            Some(Ready { queue, stage, kind, tenant: text(tenant)?, count })
-        });
-        Ok(ready.collect())
+        Ok(lanes)
     }
 
-    pub(super) fn tell(&self, happened: &[Happened], ready: &[Ready]) {
-        let Some(listener) = self.shared.listener.read().clone() else { return };
-        if !happened.is_empty() {
-            listener.happened(happened);
+    /// Tells who listens here, and other servers.
+    pub(super) fn tell(&self, happened: &[Happened], lanes: Lanes) {
+        let listener = self.shared.listener.read().clone();
+        if let Some(listener) = listener {
+            if !happened.is_empty() {
+                listener.happened(happened);
+            }
+            let ready = self.in_words(&lanes);
+            if !ready.is_empty() {
+                listener.ready(&ready);
+            }
         }
-        if !ready.is_empty() {
-            listener.ready(ready);
+        if !lanes.is_empty() {
+            // Nobody is there to send it only while the store is being dropped.
+            let _last = self.shared.ready.send(lanes);
         }
+    }
+
+    fn in_words(&self, lanes: &Lanes) -> Vec<Ready> {
+        let names = self.shared.names.read();
+        let text = |no: u32| names.text(no).cloned();
+        let ready = lanes.iter().filter_map(|((lane, tenant), count)| {
+            let (queue, stage, kind) = (text(lane.queue)?, text(lane.stage)?, text(lane.kind)?);
+            Some(Ready { queue, stage, kind, tenant: text(*tenant)?, count: *count })
+        });
+        ready.collect()
     }
 }
 
