@@ -106,6 +106,13 @@ impl IdSource {
         ItemId::from_serial(self.last, self.tag)
     }
 
+    /// Takes back the serials from `first` to `last`, if `last` is the highest that was given out.
+    pub fn take_back(&mut self, first: u64, last: u64) {
+        if self.last == last {
+            self.last = first - 1;
+        }
+    }
+
     /// Takes note of an id that exists already.
     pub fn seen(&mut self, serial: u64) {
         self.last = self.last.max(serial);

@@ -141,6 +141,9 @@ pub(super) struct Desk {
     pub(super) plain: Settings,
     pub(super) turns: Turns,
     pub(super) ids: Arc<Mutex<IdSource>>,
+    /// Ids that this batch was given, and how many of them it has used.
+    pub(super) given: Vec<ItemId>,
+    pub(super) used: usize,
     pub(super) aside: HashSet<ItemId>,
     pub(super) tag: StoreTag,
     pub(super) random: StdRng,
@@ -158,7 +161,25 @@ impl Desk {
         self.missing = Mutex::default();
         self.turns = turns.clone();
         self.aside.clear();
+        self.used = 0;
         self.resolve_all();
+    }
+
+    /// The next id. A batch that is decided again gets the same ones.
+    pub(super) fn new_id(&mut self, now: Timestamp) -> ItemId {
+        if self.used == self.given.len() {
+            self.given.push(self.ids.lock().next(now));
+        }
+        self.used += 1;
+        self.given[self.used - 1]
+    }
+
+    /// Gives back the ids that were not used after all, if nobody got one since.
+    pub(super) fn return_ids(&mut self) {
+        let unused = self.given.split_off(self.used);
+        if let (Some(first), Some(last)) = (unused.first(), unused.last()) {
+            self.ids.lock().take_back(first.serial(), last.serial());
+        }
     }
 
     /// The number of a group: made from its name, so that it is the same on every desk, unless two

@@ -456,7 +456,7 @@ impl Ledger for Desk {
     }
 
     fn next_id(&mut self, now: Timestamp) -> ItemId {
-        self.ids.lock().next(now)
+        self.new_id(now)
     }
 
     fn next_lease(&mut self) -> LeaseId {

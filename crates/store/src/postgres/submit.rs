@@ -95,6 +95,8 @@ impl Postgres {
             plain: Settings::default(),
             turns: self.shared.turns.lock().clone(),
             ids: Arc::clone(&self.shared.ids),
+            given: Vec::new(),
+            used: 0,
             aside: Default::default(),
             tag: self.shared.tag,
             random: rand::make_rng(),
@@ -121,6 +123,7 @@ impl Postgres {
             *needs = std::mem::take(&mut *desk.missing.lock());
             aside.append(&mut needs.aside);
             if needs.is_empty() {
+                desk.return_ids();
                 return Ok(answers);
             }
         }

@@ -10,7 +10,7 @@ create table windrow.store (
 );
 
 -- A number for each server that starts. Servers that run at the same time differ modulo 64.
-create sequence windrow.servers;
+create sequence windrow.servers minvalue 0 start with 0;
 
 create table windrow.names (
     no    int generated always as identity (start with 0 minvalue 0) primary key,
