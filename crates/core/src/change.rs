@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::command::{Answer, Scope};
 use crate::id::{ItemId, LeaseId, RequestId};
-use crate::item::{BlobRef, Body, Item, State};
+use crate::item::{BlobRef, Body, Item, Marks, State};
 use crate::settings::Settings;
 use crate::tally::Tally;
 use crate::time::Timestamp;
@@ -102,6 +102,19 @@ pub struct Created {
     pub place: Option<crate::item::Place>,
     /// A clone brings what the earlier stages put out.
     pub trail: Option<Box<Trail>>,
+}
+
+impl Created {
+    /// The marks that an item begins with.
+    pub fn marks(&self) -> Marks {
+        let begins = [
+            (Marks::KEYED, self.body.key.is_some()),
+            (Marks::BLOB, self.body.payload.blob().is_some()),
+            (Marks::TRAIL, self.trail.is_some()),
+        ];
+        let held = begins.into_iter().filter(|(_, holds)| *holds);
+        held.fold(Marks::default(), |marks, (mark, _)| marks.with(mark))
+    }
 }
 
 /// A lease as the store keeps it. Which items it holds is in the items.

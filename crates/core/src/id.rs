@@ -106,10 +106,10 @@ impl IdSource {
         ItemId::from_serial(self.last, self.tag)
     }
 
-    /// Takes back the serials from `first` to `last`, if `last` is the highest that was given out.
-    pub fn take_back(&mut self, first: u64, last: u64) {
-        if self.last == last {
-            self.last = first - 1;
+    /// Takes back a serial that nobody used, if it is the last that was given out.
+    pub fn take_back(&mut self, serial: u64) {
+        if self.last == serial {
+            self.last = serial - 1;
         }
     }
 
@@ -221,6 +221,15 @@ mod tests {
                 last = next;
             }
         }
+    }
+
+    #[test]
+    fn an_id_that_somebody_else_got_since_is_not_given_out_again() {
+        let mut source = IdSource::new(StoreTag::new(7), 0);
+        let [mine, theirs, also_mine] = [(); 3].map(|()| source.next(Timestamp(9)));
+        [also_mine, mine].iter().for_each(|id| source.take_back(id.serial()));
+        let next = source.next(Timestamp(9));
+        assert_eq!((next, next > theirs), (also_mine, true));
     }
 
     #[test]

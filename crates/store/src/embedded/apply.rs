@@ -137,17 +137,7 @@ impl Tables {
             ordinal: place.ordinal,
             level: place.level,
         });
-        let mut marks = Marks::default();
-        if body.key.is_some() {
-            marks = marks.with(Marks::KEYED);
-        }
-        if body.payload.blob().is_some() {
-            marks = marks.with(Marks::BLOB);
-        }
-        if trail.is_some() {
-            marks = marks.with(Marks::TRAIL);
-        }
-        let image = Image { place, marks, ..image };
+        let image = Image { place, marks: created.marks(), ..image };
         let slot = self.slot_of(&image);
         let no = self.slab.insert(slot);
         self.put_body_record(tag::CREATE, no, &image, body);

@@ -2,7 +2,7 @@
 //!
 //! The rules read and write here, without waiting. What they ask for and is not here is noted; then
 //! the batch is loaded further and decided again from the start, which is safe because deciding is
-//! pure. What came of it is written back by `save.rs`.
+//! pure. What came of it is written back by `save/`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -119,7 +119,7 @@ pub(super) struct Touched {
     pub(super) settings: BTreeSet<Arc<str>>,
     pub(super) paused: BTreeMap<Scope, bool>,
     pub(super) gates: BTreeSet<Arc<str>>,
-    /// Groups that may have room now, with how much more.
+    /// Groups that may have room now.
     pub(super) freed: BTreeSet<GroupKey>,
     /// Candidates of groups without room.
     pub(super) parked: BTreeSet<ItemId>,
@@ -177,9 +177,8 @@ impl Desk {
     /// Gives back the ids that were not used after all, if nobody got one since.
     pub(super) fn return_ids(&mut self) {
         let unused = self.given.split_off(self.used);
-        if let (Some(first), Some(last)) = (unused.first(), unused.last()) {
-            self.ids.lock().take_back(first.serial(), last.serial());
-        }
+        let mut ids = self.ids.lock();
+        unused.iter().rev().for_each(|id| ids.take_back(id.serial()));
     }
 
     /// The number of a group: made from its name, so that it is the same on every desk, unless two
@@ -343,6 +342,7 @@ impl Desk {
     }
 
     fn create(&mut self, created: Created, now: Timestamp) {
+        let marks = created.marks();
         let Created { id, body, priority, state, stage, place, trail } = created;
         let number = |text: &str| self.names.read().find(text);
         let numbers = (number(&body.queue), number(&body.tenant), number(&body.kind));
@@ -352,14 +352,6 @@ impl Desk {
         else {
             unreachable!("names are numbered before a batch is decided");
         };
-        let mut marks = Marks::default();
-        for (mark, holds) in [
-            (Marks::KEYED, body.key.is_some()),
-            (Marks::BLOB, body.payload.blob().is_some()),
-            (Marks::TRAIL, trail.is_some()),
-        ] {
-            marks = if holds { marks.with(mark) } else { marks };
-        }
         self.know_route(queue, kind, route);
         let group = body.group.as_ref().map(|group| self.group_number(tenant, group));
         let item = Item {

@@ -69,7 +69,7 @@ impl std::fmt::Debug for Postgres {
 pub enum Error {
     #[error("{}", described(.0))]
     Database(#[from] tokio_postgres::Error),
-    #[error("a value in the database is not one that this program writes")]
+    #[error("a value in the database is not one that this program writes; was it changed by hand?")]
     Malformed,
     #[error(
         "the schema has step {number} ({name}), which this program does not know; \
@@ -85,7 +85,7 @@ pub enum Error {
     Address(String),
     #[error("the server runs with fsync = off, which loses acknowledged work; switch it on")]
     NotDurable,
-    #[error("a batch could not be decided: the rules asked for more and more")]
+    #[error("a batch could not be decided: it kept asking for more; send it in smaller parts")]
     Endless,
 }
 

@@ -7,16 +7,12 @@ use windrow_core::command::Request;
 use windrow_core::explain::{Explanation, explain};
 use windrow_core::item::{Marks, Status};
 use windrow_core::ports::{Count, Inspected, Listener, Now, Store, StoreError, Work};
-use windrow_core::{Answer, Item, ItemId, LeaseId, Ledger as _, Refusal, Timestamp};
+use windrow_core::{Answer, Item, ItemId, Ledger as _, Refusal, Timestamp};
 
 use super::desk::Desk;
 use super::needs::Needs;
 use super::notify::Lanes;
-use super::turns::LaneName;
 use super::{Error, Postgres, load};
-
-/// How often a question is loaded further.
-const ROUNDS: usize = 64;
 
 impl Postgres {
     /// Asks the desk, loading whatever turns out to be missing. Writes nothing.
@@ -24,19 +20,9 @@ impl Postgres {
         let mut client = self.shared.pool.get().await?;
         let tx = client.transaction().await?;
         let mut desk = self.desk(&tx, Now::Given(now)).await?;
-        let mut needs = Needs::default();
-        for _ in 0..ROUNDS {
-            load::fetch(&tx, &mut desk, std::mem::take(&mut needs)).await?;
-            let turns = self.shared.turns.lock().clone();
-            desk.begin(&turns);
-            let answer = ask(&desk);
-            needs = std::mem::take(&mut *desk.missing.lock());
-            if needs.is_empty() {
-                tx.rollback().await?;
-                return Ok(answer);
-            }
-        }
-        Err(Error::Endless)
+        let answer = self.consider(&tx, &mut desk, Needs::default(), |desk| ask(desk)).await?;
+        tx.rollback().await?;
+        Ok(answer)
     }
 }
 
@@ -122,19 +108,7 @@ impl Store for Postgres {
         let sql = "select id, worker, granted, renewed, expires, lease_ms, items \
                    from windrow.leases";
         let rows = client.query(sql, &[]).await.map_err(Error::from)?;
-        let lease = |row: &tokio_postgres::Row| {
-            let at = |column: usize| Timestamp(row.get::<_, i64>(column) as u64);
-            Lease {
-                id: LeaseId(row.get::<_, uuid::Uuid>(0).as_u128()),
-                worker: row.get::<_, &str>(1).into(),
-                granted: at(2),
-                renewed: at(3),
-                expires: at(4),
-                lease_ms: at(5).0,
-                items: row.get::<_, i32>(6) as u32,
-            }
-        };
-        Ok(rows.iter().map(lease).collect())
+        Ok(rows.iter().map(load::lease).collect())
     }
 
     async fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {
@@ -153,9 +127,8 @@ impl Store for Postgres {
         drop(client);
         let mut lanes = Lanes::new();
         for row in shown {
-            let no = |at: usize| row.get::<_, i32>(at) as u32;
-            let lane = LaneName { queue: no(0), stage: no(1), kind: no(2) };
-            *lanes.entry((lane, no(3))).or_default() += 1;
+            let tenant = row.get::<_, i32>(3) as u32;
+            *lanes.entry((load::lane(&row), tenant)).or_default() += 1;
         }
         self.tell(&[], lanes);
         Ok(())

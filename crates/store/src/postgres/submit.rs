@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio_postgres::Transaction;
 use windrow_core::command::{Command, Grant, Request};
+use windrow_core::limits::COMMAND_ITEMS_MAX;
 use windrow_core::ports::{Now, StoreError, Work};
 use windrow_core::settings::Settings;
 use windrow_core::{Answer, Item, ItemId, Timestamp, decide};
@@ -46,8 +47,12 @@ impl Postgres {
         naming::number(&client, &self.shared.names, batch).await?;
         let tx = client.transaction().await.map_err(Error::from)?;
         let mut desk = self.desk(&tx, now).await?;
-        let mut needs = foreseen(batch, &desk);
-        let answers = self.decide(&tx, &mut desk, batch, &mut needs).await?;
+        let needs = foreseen(batch, &desk);
+        let decide_all = |desk: &mut Desk| -> Vec<Answer> {
+            let now = desk.now;
+            batch.iter().map(|request| decide(desk, request.clone(), now)).collect()
+        };
+        let answers = self.consider(&tx, &mut desk, needs, decide_all).await?;
         let work = self.work(&tx, &mut desk, answers).await?;
         let ready = self.ready(&tx, &mut desk).await?;
         save::save(&tx, &desk, i16::from(self.shared.server)).await?;
@@ -103,28 +108,26 @@ impl Postgres {
         })
     }
 
-    /// Decides all requests in order, loading whatever turns out to be missing.
-    async fn decide(
+    /// Asks something of a desk, loading whatever turns out to be missing, until nothing is.
+    pub(super) async fn consider<T>(
         &self,
         tx: &Transaction<'_>,
         desk: &mut Desk,
-        batch: &[Request],
-        needs: &mut Needs,
-    ) -> Result<Vec<Answer>, Error> {
+        mut needs: Needs,
+        ask: impl Fn(&mut Desk) -> T,
+    ) -> Result<T, Error> {
         let mut aside = BTreeSet::new();
         for _ in 0..ROUNDS {
             needs.aside.clone_from(&aside);
-            load::fetch(tx, desk, std::mem::take(needs)).await?;
+            load::fetch(tx, desk, std::mem::take(&mut needs)).await?;
             let turns = self.shared.turns.lock().clone();
             desk.begin(&turns);
-            let now = desk.now;
-            let answers: Vec<Answer> =
-                batch.iter().map(|request| decide(desk, request.clone(), now)).collect();
-            *needs = std::mem::take(&mut *desk.missing.lock());
+            let answer = ask(desk);
+            needs = std::mem::take(&mut *desk.missing.lock());
             aside.append(&mut needs.aside);
             if needs.is_empty() {
                 desk.return_ids();
-                return Ok(answers);
+                return Ok(answer);
             }
         }
         Err(Error::Endless)
@@ -177,7 +180,8 @@ fn foreseen(batch: &[Request], desk: &Desk) -> Needs {
                 }
             }
             Command::Claim(claim) => {
-                *needs.offers.entry(Filter::from(claim)).or_default() += claim.max.max(1);
+                let most = claim.max.clamp(1, COMMAND_ITEMS_MAX);
+                *needs.offers.entry(Filter::from(claim)).or_default() += most;
             }
             Command::Settle { lease, items } => {
                 needs.leases.insert(*lease);

@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use crate::servers::process::until;
+
 /// How long an image may stay in use after it was unmounted.
-const DETACHED_WITHIN_S: u32 = 120;
+const DETACHED_WITHIN: Duration = Duration::from_secs(120);
 
 /// A mounted file system of its own.
 #[derive(Debug)]
@@ -93,12 +95,12 @@ impl Volume {
     /// Somebody with mounts of their own may hold the file system a little longer. Mounted again
     /// now it would be the one whose power was cut, and no restart at all.
     fn until_detached(&self) -> io::Result<()> {
-        for _ in 0..DETACHED_WITHIN_S * 10 {
-            let loops = Command::new("losetup").arg("-j").arg(&self.image).output()?;
-            if loops.stdout.is_empty() {
-                return Ok(());
-            }
-            std::thread::sleep(Duration::from_millis(100));
+        let is_detached = || {
+            let loops = Command::new("losetup").arg("-j").arg(&self.image).output();
+            loops.is_ok_and(|loops| loops.stdout.is_empty())
+        };
+        if until(DETACHED_WITHIN, is_detached) {
+            return Ok(());
         }
         Err(io::Error::other(format!("{} stays in use after umount", self.image.display())))
     }

@@ -146,16 +146,9 @@ impl State {
     }
 
     fn create(&mut self, created: Created, now: Timestamp) {
+        let marks = created.marks();
         let Created { id, body, priority, state, stage, place, trail } = created;
         let numbers = self.names.number(&body);
-        let mut marks = Marks::default();
-        for (mark, holds) in [
-            (Marks::KEYED, body.key.is_some()),
-            (Marks::BLOB, body.payload.blob().is_some()),
-            (Marks::TRAIL, trail.is_some()),
-        ] {
-            marks = if holds { marks.with(mark) } else { marks };
-        }
         let item = Item {
             id,
             queue: numbers.queue,

@@ -62,7 +62,22 @@ pub(super) async fn config(tx: &Transaction<'_>, known: &Config) -> Result<Optio
     Ok(Some(config))
 }
 
-fn lane(row: &Row) -> LaneName {
+/// The lease in the first columns of a row.
+pub(super) fn lease(row: &Row) -> Lease {
+    let at = |column: usize| Timestamp(row.get::<_, i64>(column) as u64);
+    Lease {
+        id: LeaseId(row.get::<_, Uuid>(0).as_u128()),
+        worker: row.get::<_, &str>(1).into(),
+        granted: at(2),
+        renewed: at(3),
+        expires: at(4),
+        lease_ms: at(5).0,
+        items: row.get::<_, i32>(6) as u32,
+    }
+}
+
+/// The lane in the first columns of a row.
+pub(super) fn lane(row: &Row) -> LaneName {
     let no = |at: usize| row.get::<_, i32>(at) as u32;
     LaneName { queue: no(0), stage: no(1), kind: no(2) }
 }
@@ -183,17 +198,8 @@ impl Loading<'_, '_> {
     }
 
     fn lease(&mut self, row: &Row, needs: Option<&mut Needs>) -> LeaseId {
-        let at = |column: usize| Timestamp(row.get::<_, i64>(column) as u64);
-        let id = LeaseId(row.get::<_, Uuid>(0).as_u128());
-        let lease = Lease {
-            id,
-            worker: row.get::<_, &str>(1).into(),
-            granted: at(2),
-            renewed: at(3),
-            expires: at(4),
-            lease_ms: at(5).0,
-            items: row.get::<_, i32>(6) as u32,
-        };
+        let lease = lease(row);
+        let id = lease.id;
         let serials: Vec<i64> = row.get(7);
         let items: Vec<ItemId> = serials.into_iter().map(|serial| self.desk.id(serial)).collect();
         if let Some(needs) = needs {
