@@ -4,9 +4,10 @@
 //! the batch is loaded further and decided again from the start, which is safe because deciding is
 //! pure. What came of it is written back by `save/`.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use hashbrown::{HashMap, HashSet};
 use parking_lot::{Mutex, RwLock};
 use rand::rngs::StdRng;
 use windrow_core::change::{Created, Lease};
@@ -24,36 +25,12 @@ use windrow_core::{
     Answer, Body, Change, Item, ItemId, LeaseId, RequestId, State as Doing, Timestamp,
 };
 
-use super::key::KeyHash;
-use super::names::Names;
-use super::needs::{Filter, GroupKey, List, Needs};
-use super::turns::{LaneName, Turns};
-
-/// Everything that was loaded, or what became of it.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Sheet {
-    pub(super) items: HashMap<ItemId, Option<Item>>,
-    pub(super) bodies: HashMap<ItemId, Body>,
-    pub(super) trails: HashMap<ItemId, Trail>,
-    pub(super) tallies: HashMap<ItemId, Tally>,
-    pub(super) successors: HashMap<ItemId, ItemId>,
-    pub(super) progress: HashMap<ItemId, Progress>,
-    pub(super) keys: HashMap<KeyHash, Option<ItemId>>,
-    pub(super) kept_keys: HashMap<KeyHash, Option<ItemId>>,
-    pub(super) children: HashMap<(ItemId, u16, u32), Option<ItemId>>,
-    pub(super) leases: HashMap<LeaseId, Option<Granted>>,
-    pub(super) expired: Option<Vec<LeaseId>>,
-    pub(super) expiring: Option<(u64, Vec<LeaseId>)>,
-    pub(super) lists: HashMap<List, Listed>,
-    pub(super) offers: HashMap<Filter, Offer>,
-    pub(super) groups: HashMap<GroupKey, Members>,
-    pub(super) blobs: HashMap<(Arc<str>, [u8; 32], u64), Option<u32>>,
-    pub(super) requests: HashMap<RequestId, Option<(u64, Answer)>>,
-    pub(super) live: HashMap<Arc<str>, u64>,
-    pub(super) waiting: HashMap<(u32, Arc<str>), u64>,
-    pub(super) folded: HashSet<ItemId>,
-    pub(super) config: Config,
-}
+use super::config::Config;
+use super::layer::Layer;
+use super::line::{Line, Spot, Turns};
+use super::names::{LaneName, Names};
+use super::needs::{Blob, Filter, GroupKey, Key, List, Needs};
+use super::seats::Ask;
 
 /// A lease, and what it still holds.
 #[derive(Clone, PartialEq, Debug)]
@@ -72,7 +49,7 @@ pub(super) struct Listed {
 /// What the database offers to a claim.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Offer {
-    pub(super) items: Vec<ItemId>,
+    pub(super) items: HashSet<ItemId>,
     pub(super) asked: usize,
     /// Whether there may be more in line.
     pub(super) more: bool,
@@ -88,33 +65,67 @@ pub(super) struct Members {
     pub(super) busy: bool,
 }
 
-/// Settings, pauses, gates and lanes. Small, and every server has them whole.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Config {
-    pub(super) version: i64,
-    pub(super) settings: HashMap<Arc<str>, Arc<Settings>>,
-    pub(super) paused: BTreeSet<Scope>,
-    pub(super) gates: BTreeMap<Arc<str>, Timestamp>,
-    /// Every lane that an item was ever in.
-    pub(super) lanes: BTreeSet<LaneName>,
+/// What lies ready, over it what was decided, and what is missing.
+#[derive(Debug)]
+pub(super) struct Desk {
+    pub(super) now: Timestamp,
+    pub(super) items: Layer<ItemId, Item>,
+    /// The keys of items.
+    pub(super) keyed: Layer<ItemId, Arc<str>>,
+    pub(super) bodies: Layer<ItemId, Body>,
+    pub(super) trails: Layer<ItemId, Trail>,
+    pub(super) tallies: Layer<ItemId, Tally>,
+    pub(super) successors: Layer<ItemId, ItemId>,
+    pub(super) progress: Layer<ItemId, Progress>,
+    pub(super) keys: Layer<Key, ItemId>,
+    pub(super) kept_keys: Layer<Key, ItemId>,
+    pub(super) children: Layer<(ItemId, u16, u32), ItemId>,
+    pub(super) leases: Layer<LeaseId, Granted>,
+    pub(super) groups: Layer<GroupKey, Members>,
+    pub(super) blobs: Layer<Blob, u32>,
+    pub(super) requests: Layer<RequestId, (u64, Answer)>,
+    /// Live items of queues.
+    pub(super) live: Layer<Arc<str>, u64>,
+    pub(super) waiting: HashMap<(u32, Arc<str>), u64>,
+    pub(super) expired: Option<Vec<LeaseId>>,
+    pub(super) expiring: Option<(u64, Vec<LeaseId>)>,
+    pub(super) lists: HashMap<List, Listed>,
+    pub(super) offers: HashMap<Filter, Offer>,
+    /// What was asked of seats, and who was found there.
+    pub(super) asked: Vec<(Ask, BTreeSet<ItemId>)>,
+    pub(super) loaded_folded: HashSet<ItemId>,
+    pub(super) config: Arc<Config>,
+    pub(super) decided: Decided,
+    pub(super) missing: Mutex<Needs>,
+    /// Lanes that must get numbers before this can be decided.
+    pub(super) unnumbered: BTreeSet<LaneName>,
+    pub(super) line: Line,
+    pub(super) turns: Turns,
+    /// Candidates that this claim does not get.
+    pub(super) aside: Vec<(ItemId, Option<Spot>)>,
+    pub(super) names: Arc<RwLock<Names>>,
+    pub(super) routes: HashMap<u32, Arc<Route>>,
+    /// The lane of a queue's items of a kind on a stage of a route.
+    lanes: HashMap<(u32, u32, u32, u8), u32>,
+    pub(super) group_names: HashMap<u32, (u32, Arc<str>)>,
+    pub(super) plain: Settings,
+    pub(super) ids: Arc<Mutex<IdSource>>,
+    /// Ids that this batch was given, and how many of them it has used.
+    pub(super) given: Vec<ItemId>,
+    pub(super) used: usize,
+    pub(super) tag: StoreTag,
+    pub(super) random: StdRng,
 }
 
-/// What a batch changed, so that only that is written.
+/// What a batch decided that is not in a layer.
 #[derive(Debug, Default)]
-pub(super) struct Touched {
-    pub(super) items: BTreeSet<ItemId>,
-    pub(super) bodies: BTreeSet<ItemId>,
-    pub(super) trails: BTreeSet<ItemId>,
-    pub(super) tallies: BTreeSet<ItemId>,
-    pub(super) successors: BTreeSet<ItemId>,
-    pub(super) progress: BTreeSet<ItemId>,
-    pub(super) leases: BTreeSet<LeaseId>,
-    pub(super) blobs: BTreeSet<(Arc<str>, [u8; 32], u64)>,
-    pub(super) requests: BTreeMap<RequestId, (u64, Answer)>,
-    pub(super) orphans: BTreeMap<(ItemId, u16), bool>,
-    pub(super) removed: BTreeSet<ItemId>,
-    pub(super) folded: BTreeSet<ItemId>,
+pub(super) struct Decided {
     pub(super) created: Vec<ItemId>,
+    pub(super) removed: BTreeSet<ItemId>,
+    pub(super) folded: BTreeMap<ItemId, bool>,
+    pub(super) orphans: BTreeMap<(ItemId, u16), bool>,
+    /// Settings, pauses and gates, if one of them changed.
+    pub(super) config: Option<Arc<Config>>,
     /// Queues whose settings changed.
     pub(super) settings: BTreeSet<Arc<str>>,
     pub(super) paused: BTreeMap<Scope, bool>,
@@ -126,43 +137,105 @@ pub(super) struct Touched {
     pub(super) happened: Vec<Happened>,
 }
 
-/// What lies ready, what became of it, and what is missing.
+/// What a desk is made for.
 #[derive(Debug)]
-pub(super) struct Desk {
+pub(super) struct Setting {
     pub(super) now: Timestamp,
-    pub(super) base: Sheet,
-    pub(super) view: Sheet,
-    pub(super) touched: Touched,
-    pub(super) missing: Mutex<Needs>,
-    pub(super) names: Arc<RwLock<Names>>,
-    pub(super) routes: HashMap<u32, Arc<Route>>,
-    pub(super) policies: HashMap<LaneName, Policy>,
-    pub(super) groups: HashMap<u32, (u32, Arc<str>)>,
-    pub(super) plain: Settings,
+    pub(super) config: Arc<Config>,
     pub(super) turns: Turns,
+    pub(super) names: Arc<RwLock<Names>>,
     pub(super) ids: Arc<Mutex<IdSource>>,
-    /// Ids that this batch was given, and how many of them it has used.
-    pub(super) given: Vec<ItemId>,
-    pub(super) used: usize,
-    pub(super) aside: HashSet<ItemId>,
     pub(super) tag: StoreTag,
-    pub(super) random: StdRng,
 }
 
 impl Desk {
+    /// An empty desk.
+    pub(super) fn new(setting: Setting) -> Desk {
+        let Setting { now, config, turns, names, ids, tag } = setting;
+        Desk {
+            now,
+            items: Layer::default(),
+            keyed: Layer::default(),
+            bodies: Layer::default(),
+            trails: Layer::default(),
+            tallies: Layer::default(),
+            successors: Layer::default(),
+            progress: Layer::default(),
+            keys: Layer::default(),
+            kept_keys: Layer::default(),
+            children: Layer::default(),
+            leases: Layer::default(),
+            groups: Layer::default(),
+            blobs: Layer::default(),
+            requests: Layer::default(),
+            live: Layer::default(),
+            waiting: HashMap::new(),
+            expired: None,
+            expiring: None,
+            lists: HashMap::new(),
+            offers: HashMap::new(),
+            asked: Vec::new(),
+            loaded_folded: HashSet::new(),
+            config,
+            decided: Decided::default(),
+            missing: Mutex::default(),
+            unnumbered: BTreeSet::new(),
+            line: Line::default(),
+            turns,
+            aside: Vec::new(),
+            names,
+            routes: HashMap::new(),
+            lanes: HashMap::new(),
+            group_names: HashMap::new(),
+            plain: Settings::default(),
+            ids,
+            given: Vec::new(),
+            used: 0,
+            tag,
+            random: rand::make_rng(),
+        }
+    }
+
     pub(super) fn id(&self, serial: i64) -> ItemId {
         ItemId::from_serial(serial as u64, self.tag)
     }
 
     /// Begins to decide, from what was loaded.
     pub(super) fn begin(&mut self, turns: &Turns) {
-        self.view = self.base.clone();
-        self.touched = Touched::default();
+        self.items.begin();
+        self.keyed.begin();
+        self.bodies.begin();
+        self.trails.begin();
+        self.tallies.begin();
+        self.successors.begin();
+        self.progress.begin();
+        self.keys.begin();
+        self.kept_keys.begin();
+        self.children.begin();
+        self.leases.begin();
+        self.groups.begin();
+        self.blobs.begin();
+        self.requests.begin();
+        self.live.begin();
+        self.decided = Decided::default();
         self.missing = Mutex::default();
         self.turns = turns.clone();
         self.aside.clear();
         self.used = 0;
-        self.resolve_all();
+        self.line.clear();
+        let offered: Vec<ItemId> =
+            self.offers.values().flat_map(|offer| offer.items.iter().copied()).collect();
+        offered.into_iter().for_each(|id| self.line_up(id));
+    }
+
+    /// Settings, pauses and gates as they are now.
+    pub(super) fn config(&self) -> &Config {
+        self.decided.config.as_ref().unwrap_or(&self.config)
+    }
+
+    fn change_config(&mut self, change: impl FnOnce(&mut Config)) {
+        let config = self.decided.config.get_or_insert_with(|| Arc::clone(&self.config));
+        change(Arc::make_mut(config));
     }
 
     /// The next id. A batch that is decided again gets the same ones.
@@ -184,10 +257,10 @@ impl Desk {
     /// The number of a group: made from its name, so that it is the same on every desk, unless two
     /// that are on this one happen to share it.
     pub(super) fn group_number(&mut self, tenant: u32, name: &Arc<str>) -> GroupNo {
-        let mut no = KeyHash::new("", &tenant.to_string(), name).0 as u32;
+        let mut no = crc32fast::hash(name.as_bytes()) ^ tenant.rotate_left(16);
         loop {
-            let known = self.groups.entry(no).or_insert_with(|| (tenant, Arc::clone(name)));
-            if *known == (tenant, Arc::clone(name)) {
+            let known = self.group_names.entry(no).or_insert_with(|| (tenant, Arc::clone(name)));
+            if known.0 == tenant && known.1 == *name {
                 return GroupNo(no);
             }
             no = no.wrapping_add(1);
@@ -195,161 +268,158 @@ impl Desk {
     }
 
     pub(super) fn group_name(&self, group: GroupNo) -> Option<&Arc<str>> {
-        self.groups.get(&group.0).map(|(_, name)| name)
+        self.group_names.get(&group.0).map(|(_, name)| name)
     }
 
-    /// Keeps the route of an item at hand, and the policies of the lanes that it may pass.
+    /// Keeps the route of an item at hand, and the lanes that it may pass.
     pub(super) fn know_route(&mut self, queue: u32, kind: u32, no: u32) {
-        let names = Arc::clone(&self.names);
-        let names = names.read();
-        if !self.routes.contains_key(&no)
-            && let Some(route) = names.route(no)
-        {
-            self.routes.insert(no, Arc::clone(route));
+        if self.lanes.contains_key(&(queue, kind, no, 0)) {
+            return;
         }
-        let Some(route) = self.routes.get(&no) else { return };
-        for stage in &route.stages {
-            let Some(stage_no) = names.find(&stage.name) else { continue };
-            let lane = LaneName { queue, stage: stage_no, kind };
-            if !self.policies.contains_key(&lane)
-                && let Some(policy) = resolve(&names, &self.view.config, lane)
-            {
-                self.policies.insert(lane, policy);
+        let names = self.names.read();
+        let Some(route) = names.route(no) else { return };
+        for (at, stage) in route.stages.iter().enumerate() {
+            let Some(stage) = names.find(&stage.name) else { continue };
+            match names.find_lane(LaneName { queue, stage, kind }) {
+                Some(lane) => {
+                    self.lanes.insert((queue, kind, no, at as u8), lane);
+                }
+                None => {
+                    self.missing.lock().lanes.insert(LaneName { queue, stage, kind });
+                }
             }
         }
+        self.routes.entry(no).or_insert_with(|| Arc::clone(route));
     }
 
-    /// Works out all known policies anew, after settings changed.
-    pub(super) fn resolve_all(&mut self) {
-        let names = Arc::clone(&self.names);
-        let names = names.read();
-        for (lane, policy) in &mut self.policies {
-            if let Some(new) = resolve(&names, &self.view.config, *lane) {
-                *policy = new;
-            }
-        }
+    /// The lane that an item is in.
+    pub(super) fn lane(&self, item: &Item) -> Option<u32> {
+        self.lanes.get(&(item.queue.0, item.kind.0, item.route.0, item.stage)).copied()
     }
 
-    pub(super) fn stage_no(&self, item: &Item) -> Option<u32> {
-        let stage = &self.routes.get(&item.route.0)?.stage(item.stage).name;
-        self.names.read().find(stage)
-    }
-
-    pub(super) fn lane(&self, item: &Item) -> Option<LaneName> {
-        Some(LaneName { queue: item.queue.0, stage: self.stage_no(item)?, kind: item.kind.0 })
+    pub(super) fn policy_of(&self, item: &Item) -> Option<&Policy> {
+        self.config().lanes.get(&self.lane(item)?).map(|lane| &lane.policy)
     }
 
     pub(super) fn group_key(&self, item: &Item) -> Option<GroupKey> {
         let group = Arc::clone(self.group_name(item.group?)?);
-        let stage = self.stage_no(item)?;
+        let stage = self.config().lanes.get(&self.lane(item)?)?.name.stage;
         Some(GroupKey { queue: item.queue.0, stage, tenant: item.tenant.0, group })
     }
 
     /// Whether a policy limits the group that an item is in.
     pub(super) fn is_limited(&self, item: &Item) -> bool {
-        let policy = self.lane(item).and_then(|lane| self.policies.get(&lane));
-        item.group.is_some() && policy.is_some_and(|p| p.ordered || p.group_limit.is_some())
+        let limits = |policy: &Policy| policy.ordered || policy.group_limit.is_some();
+        item.group.is_some() && self.policy_of(item).is_some_and(limits)
     }
 
-    /// Priority, and above it due retries where the policy says so.
+    /// Where an item stands in line, if it waits and its time has come.
+    pub(super) fn spot(&self, item: &Item) -> Option<Spot> {
+        let Doing::Pending { not_before } = item.state else { return None };
+        if not_before > self.now || item.has(Marks::QUARANTINED) {
+            return None;
+        }
+        let (lane, class) = (self.lane(item)?, self.class(item));
+        Some(Spot { lane, class, tenant: item.tenant.0 })
+    }
+
+    /// Twice the priority, and one more for due retries where the policy puts them first.
     pub(super) fn class(&self, item: &Item) -> u8 {
-        let policy = self.lane(item).and_then(|lane| self.policies.get(&lane));
-        let first = policy.is_some_and(|p| p.retry_first) && item.has(Marks::RETRYING);
+        let first = item.has(Marks::RETRYING)
+            && self.policy_of(item).is_some_and(|policy| policy.retry_first);
         item.priority * 2 + u8::from(first)
+    }
+
+    /// Puts an item in line, or takes it out, as it is now.
+    fn line_up(&mut self, id: ItemId) {
+        match self.items.get(&id).and_then(|item| self.spot(item)) {
+            Some(spot) => self.line.put(id, spot),
+            None => {
+                self.line.take(id);
+            }
+        }
     }
 
     pub(super) fn take(&mut self, change: Change, now: Timestamp) {
         match change {
             Change::Create(created) => self.create(*created, now),
             Change::Item { item, event } => self.step(item, event, now),
-            Change::Body { id, body } => {
-                self.touched.bodies.insert(id);
-                self.view.bodies.insert(id, *body);
-            }
+            Change::Body { id, body } => self.bodies.set(id, Some(*body)),
             Change::Trail { id, trail } => {
-                self.touched.trails.insert(id);
-                self.touched.progress.insert(id);
-                self.view.progress.remove(&id);
-                self.view.trails.insert(id, *trail);
+                if self.progress.get(&id).is_some() {
+                    self.progress.set(id, None);
+                }
+                self.trails.set(id, Some(*trail));
             }
-            Change::Tally { id, tally } => {
-                self.touched.tallies.insert(id);
-                self.view.tallies.insert(id, *tally);
-            }
-            Change::Successor { of, is } => {
-                self.touched.successors.insert(of);
-                put(&mut self.view.successors, of, is);
-            }
+            Change::Tally { id, tally } => self.tallies.set(id, Some(*tally)),
+            Change::Successor { of, is } => self.successors.set(of, is),
             Change::Orphan { parent, generation, over } => {
-                self.touched.orphans.insert((parent, generation), !over);
+                self.decided.orphans.insert((parent, generation), !over);
             }
             Change::Lease(lease) => self.lease_begins(lease),
-            Change::Progress { id, progress } => {
-                self.touched.progress.insert(id);
-                self.view.progress.insert(id, progress);
-            }
+            Change::Progress { id, progress } => self.progress.set(id, Some(progress)),
             Change::Remove { id } => self.remove(id),
             Change::Fold { root } => {
-                self.touched.folded.insert(root);
-                self.view.folded.insert(root);
+                self.decided.folded.insert(root, true);
             }
             Change::Paused { scope, paused } => {
-                if paused {
-                    self.view.config.paused.insert(scope.clone());
-                } else {
-                    self.view.config.paused.remove(&scope);
-                }
-                self.touched.paused.insert(scope, paused);
+                self.change_config(|config| {
+                    if paused {
+                        config.paused.insert(scope.clone());
+                    } else {
+                        config.paused.remove(&scope);
+                    }
+                });
+                self.decided.paused.insert(scope, paused);
             }
             Change::Settings { queue, settings } => {
-                self.view.config.settings.insert(Arc::clone(&queue), Arc::new(*settings));
-                self.touched.settings.insert(queue);
-                self.resolve_all();
+                let names = Arc::clone(&self.names);
+                self.change_config(|config| {
+                    config.settings.insert(Arc::clone(&queue), Arc::new(*settings));
+                    config.resolve(&names.read());
+                });
+                self.decided.settings.insert(queue);
             }
             Change::Gate { resource, closed_until } => {
-                self.view.config.gates.insert(Arc::clone(&resource), closed_until);
-                self.touched.gates.insert(resource);
+                self.change_config(|config| {
+                    config.gates.insert(Arc::clone(&resource), closed_until);
+                });
+                self.decided.gates.insert(resource);
             }
             Change::Blob { tenant, blob, references } => {
                 let name = (tenant, blob.hash, blob.len);
-                let was_used = self.view.blobs.get(&name).copied().flatten().is_some_and(|n| n > 0);
-                let is = Some(references).filter(|n| *n > 0 || !was_used);
-                self.touched.blobs.insert(name.clone());
-                self.view.blobs.insert(name, is);
+                let was_used = self.blobs.get(&name).is_some_and(|n| *n > 0);
+                self.blobs.set(name, Some(references).filter(|n| *n > 0 || !was_used));
             }
             Change::Answered { request, fingerprint, answer } => {
-                self.view.requests.insert(request, Some((fingerprint, (*answer).clone())));
-                self.touched.requests.insert(request, (fingerprint, *answer));
+                self.requests.set(request, Some((fingerprint, *answer)));
             }
         }
     }
 
     fn lease_begins(&mut self, lease: Lease) {
-        self.touched.leases.insert(lease.id);
-        let known = self.view.leases.entry(lease.id).or_default();
-        match known {
-            Some(granted) => granted.lease = lease,
-            None => {
-                let held = |(id, item): (&ItemId, &Option<Item>)| {
-                    let leased = item.as_ref().and_then(Item::lease) == Some(lease.id);
-                    leased.then_some(*id)
-                };
-                let mut items: Vec<ItemId> = self.view.items.iter().filter_map(held).collect();
-                items.sort_unstable();
-                *known = Some(Granted { lease, items });
-            }
+        let id = lease.id;
+        if let Some(granted) = self.leases.get_mut(&id) {
+            granted.lease = lease;
+            return;
         }
+        let held = self.items.decided().filter_map(|(of, item)| {
+            (item.and_then(Item::lease) == Some(id)).then_some(*of)
+        });
+        let mut items: Vec<ItemId> = held.collect();
+        items.sort_unstable();
+        self.leases.set(id, Some(Granted { lease, items }));
     }
 
     fn create(&mut self, created: Created, now: Timestamp) {
         let marks = created.marks();
         let Created { id, body, priority, state, stage, place, trail } = created;
-        let number = |text: &str| self.names.read().find(text);
-        let numbers = (number(&body.queue), number(&body.tenant), number(&body.kind));
-        let route = self.names.read().find_route(&body.route);
-        let (Some(queue), Some(tenant), Some(kind), Some(route)) =
-            (numbers.0, numbers.1, numbers.2, route)
-        else {
+        let (numbers, route) = {
+            let names = self.names.read();
+            let numbers = [&body.queue, &body.tenant, &body.kind].map(|text| names.find(text));
+            (numbers, names.find_route(&body.route))
+        };
+        let ([Some(queue), Some(tenant), Some(kind)], Some(route)) = (numbers, route) else {
             unreachable!("names are numbered before a batch is decided");
         };
         self.know_route(queue, kind, route);
@@ -372,49 +442,48 @@ impl Desk {
             marks,
         };
         if let Some(place) = place {
-            let at = (place.parent, place.generation, place.ordinal);
-            self.view.children.insert(at, Some(id));
+            self.children.set((place.parent, place.generation, place.ordinal), Some(id));
         }
         if let Some(trail) = trail {
-            self.touched.trails.insert(id);
-            self.view.trails.insert(id, *trail);
+            self.trails.set(id, Some(*trail));
         }
-        if let Some(key) = body.key.as_deref()
-            && !matches!(state, Doing::Held { .. })
-        {
-            self.view.keys.insert(KeyHash::new(&body.tenant, &body.queue, key), Some(id));
+        if let Some(key) = body.key.as_deref() {
+            let key: Arc<str> = key.into();
+            if !matches!(state, Doing::Held { .. }) {
+                self.keys.set(Key { queue, tenant, key: Arc::clone(&key) }, Some(id));
+            }
+            self.keyed.set(id, Some(key));
         }
-        if let Some(live) = self.view.live.get_mut(&body.queue) {
+        if let Some(live) = self.live.get_mut(&body.queue) {
             *live += 1;
         }
-        self.view.bodies.insert(id, body);
-        self.touched.bodies.insert(id);
-        self.touched.created.push(id);
-        self.touched.items.insert(id);
-        self.view.items.insert(id, Some(item));
+        self.bodies.set(id, Some(body));
+        self.decided.created.push(id);
+        self.items.set(id, Some(item));
+        self.line_up(id);
         self.regroup(None, Some(&item));
         self.note(&item, None, now);
     }
 
     fn step(&mut self, after: Item, event: Event, now: Timestamp) {
-        let Some(before) = self.view.items.get(&after.id).copied().flatten() else { return };
+        let Some(before) = self.items.get(&after.id).copied() else { return };
         check_step(&before, &after, event);
         if event == Event::Claim
             && let Some(lane) = self.lane(&before)
         {
-            self.turns.handed_out(lane, self.class(&before), before.tenant.0);
+            let (class, tenant) = (self.class(&before), before.tenant.0);
+            self.turns.handed_out(Spot { lane, class, tenant });
         }
-        self.touched.items.insert(after.id);
-        self.view.items.insert(after.id, Some(after));
-        if before.is_done() {
-            self.view.folded.remove(&after.id);
+        self.items.set(after.id, Some(after));
+        self.line_up(after.id);
+        if before.is_done() && self.loaded_folded.contains(&after.id) {
+            self.decided.folded.insert(after.id, false);
         }
         if !after.has(Marks::TRAIL) && before.has(Marks::TRAIL) {
-            self.touched.trails.insert(after.id);
-            self.view.trails.remove(&after.id);
+            self.trails.set(after.id, None);
         }
-        if !after.has(Marks::PARENT) && self.view.tallies.remove(&after.id).is_some() {
-            self.touched.tallies.insert(after.id);
+        if !after.has(Marks::PARENT) && self.tallies.get(&after.id).is_some() {
+            self.tallies.set(after.id, None);
         }
         self.rekey(&before, &after);
         self.regroup(Some(&before), Some(&after));
@@ -424,26 +493,27 @@ impl Desk {
         self.note(&after, Some(event), now);
     }
 
+    pub(super) fn key_of(&self, item: &Item) -> Option<Key> {
+        let key = Arc::clone(self.keyed.get(&item.id)?);
+        Some(Key { queue: item.queue.0, tenant: item.tenant.0, key })
+    }
+
     /// Keeps who holds a key right, as an item ends, comes back or comes out from behind another.
     fn rekey(&mut self, before: &Item, after: &Item) {
         let holds = |item: &Item| !item.is_done() && !matches!(item.state, Doing::Held { .. });
         if !before.has(Marks::KEYED) || holds(before) == holds(after) {
             return;
         }
-        let Some(body) = self.view.bodies.get(&after.id) else {
-            // Only what is known to be on the desk can be asked for by key again.
-            let (of, is) = (after.id, holds(after));
-            self.view.keys.values_mut().filter(|known| **known == Some(of) && !is).for_each(|k| {
-                *k = None;
-            });
-            return;
-        };
-        let Some(key) = body.key.as_deref() else { return };
-        let hash = KeyHash::new(&body.tenant, &body.queue, key);
+        let Some(key) = self.key_of(after) else { return };
+        if after.is_done() {
+            self.kept_keys.set(key.clone(), Some(after.id));
+        } else if self.kept_keys.get(&key) == Some(&after.id) {
+            self.kept_keys.set(key.clone(), None);
+        }
         if holds(after) {
-            self.view.keys.insert(hash, Some(after.id));
-        } else if self.view.keys.get(&hash) == Some(&Some(after.id)) {
-            self.view.keys.insert(hash, None);
+            self.keys.set(key, Some(after.id));
+        } else if self.keys.get(&key) == Some(&after.id) {
+            self.keys.set(key, None);
         }
     }
 
@@ -459,16 +529,16 @@ impl Desk {
         if let (Some(item), Some(key)) = (was, &was_key) {
             let moved = is_key.as_ref() != Some(key);
             let released = item.lease().is_some() && is.and_then(Item::lease) != item.lease();
-            if let Some(members) = self.view.groups.get_mut(key) {
+            if let Some(members) = self.groups.get_mut(key) {
                 members.leased.remove(&item.id);
                 members.live.remove(&item.id);
             }
-            if moved || released {
-                self.touched.freed.insert(key.clone());
+            if (moved || released) && self.is_limited(item) {
+                self.decided.freed.insert(key.clone());
             }
         }
         if let (Some(item), Some(key)) = (is, is_key)
-            && let Some(members) = self.view.groups.get_mut(&key)
+            && let Some(members) = self.groups.get_mut(&key)
         {
             members.live.insert(item.id);
             if item.lease().is_some() {
@@ -479,24 +549,28 @@ impl Desk {
 
     /// A lease ends with the last item that it holds.
     fn leave_lease(&mut self, lease: LeaseId, id: ItemId) {
-        self.touched.leases.insert(lease);
-        let Some(known) = self.view.leases.get_mut(&lease) else { return self.need_lease(lease) };
-        if let Some(granted) = known {
-            granted.items.retain(|held| *held != id);
-            if granted.items.is_empty() {
-                *known = None;
-            }
+        if !self.leases.is_known(&lease) {
+            return self.need_lease(lease);
+        }
+        let Some(granted) = self.leases.get_mut(&lease) else { return };
+        granted.items.retain(|held| *held != id);
+        if granted.items.is_empty() {
+            self.leases.set(lease, None);
         }
     }
 
     fn remove(&mut self, id: ItemId) {
-        self.touched.removed.insert(id);
-        self.touched.items.insert(id);
-        if let Some(place) = self.view.items.get(&id).copied().flatten().and_then(|i| i.place) {
-            self.view.children.insert((place.parent, place.generation, place.ordinal), None);
+        self.decided.removed.insert(id);
+        let item = self.items.get(&id).copied();
+        if let Some(place) = item.and_then(|item| item.place) {
+            self.children.set((place.parent, place.generation, place.ordinal), None);
         }
-        self.view.items.insert(id, None);
-        self.view.kept_keys.values_mut().filter(|k| **k == Some(id)).for_each(|k| *k = None);
+        let key = item.and_then(|item| self.key_of(&item));
+        if let Some(key) = key.filter(|key| self.kept_keys.get(key) == Some(&id)) {
+            self.kept_keys.set(key, None);
+        }
+        self.items.set(id, None);
+        self.line_up(id);
     }
 
     fn note(&mut self, item: &Item, event: Option<Event>, at: Timestamp) {
@@ -508,23 +582,6 @@ impl Desk {
         let (queue, tenant) = (Arc::clone(queue), Arc::clone(tenant));
         drop(names);
         let (id, stage, status) = (item.id, item.stage, item.status());
-        self.touched.happened.push(Happened { id, at, queue, tenant, stage, status, event });
+        self.decided.happened.push(Happened { id, at, queue, tenant, stage, status, event });
     }
-}
-
-fn resolve(names: &Names, config: &Config, lane: LaneName) -> Option<Policy> {
-    let (queue, stage) = (names.text(lane.queue)?, names.text(lane.stage)?);
-    let kind = names.text(lane.kind)?;
-    Some(match config.settings.get(queue) {
-        Some(settings) => settings.policy(stage, kind),
-        None => Settings::default().policy(stage, kind),
-    })
-}
-
-/// Sets or clears an entry.
-fn put<K: std::hash::Hash + Eq, V>(map: &mut HashMap<K, V>, key: K, value: Option<V>) {
-    match value {
-        Some(value) => map.insert(key, value),
-        None => map.remove(&key),
-    };
 }

@@ -1,7 +1,7 @@
 //! The desk as the rules see it. What is not there is noted as missing, and whatever is answered in
 //! its place is never acted on.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rand::RngExt as _;
@@ -19,10 +19,9 @@ use windrow_core::{
     Timestamp,
 };
 
-use super::desk::{Desk, Members};
-use super::key::KeyHash;
-use super::needs::{Filter, List, Needs};
-use super::turns::{LaneName, Offered};
+use super::desk::{Decided, Desk, Members};
+use super::names::LaneName;
+use super::needs::{Filter, Key, List, Needs};
 
 impl Desk {
     pub(super) fn need_lease(&self, lease: LeaseId) {
@@ -37,27 +36,29 @@ impl Desk {
 
     /// An item of which the desk must know whether it is there.
     pub(super) fn look(&self, id: ItemId) -> Option<Item> {
-        match self.view.items.get(&id) {
-            Some(known) => *known,
-            None => {
-                self.miss(|needs| {
-                    needs.items.insert(id);
-                });
-                None
-            }
+        if !self.items.is_known(&id) {
+            self.miss(|needs| {
+                needs.items.insert(id);
+            });
         }
+        self.items.get(&id).copied()
     }
 
     /// Who of an item's group is in its stage.
     fn members(&self, item: &Item) -> Option<&Members> {
         let key = self.group_key(item)?;
-        let known = self.view.groups.get(&key);
+        let known = self.groups.get(&key);
         if known.is_none() {
             self.miss(|needs| {
                 needs.groups.insert(key);
             });
         }
         known
+    }
+
+    fn key(&self, tenant: &str, queue: &str, key: &str) -> Option<Key> {
+        let names = self.names.read();
+        Some(Key { queue: names.find(queue)?, tenant: names.find(tenant)?, key: key.into() })
     }
 
     /// A list from the database, as what was decided since leaves it.
@@ -68,7 +69,7 @@ impl Desk {
         fresh: impl Iterator<Item = (u32, ItemId)>,
         stays: impl Fn(ItemId) -> bool,
     ) -> Vec<ItemId> {
-        let known = self.view.lists.get(&list);
+        let known = self.lists.get(&list);
         let all = known.map(|listed| listed.items.as_slice()).unwrap_or_default();
         let mut left: BTreeSet<(u32, ItemId)> = all.iter().copied().collect();
         left.extend(fresh);
@@ -89,19 +90,17 @@ impl Desk {
         generation: u16,
         from: u32,
     ) -> impl Iterator<Item = (u32, ItemId)> {
-        let created =
-            self.touched.created.iter().filter_map(|id| self.view.items.get(id)?.as_ref());
-        let below = created.filter_map(move |item| {
+        let created = self.decided.created.iter().filter_map(|id| self.items.get(id));
+        created.filter_map(move |item| {
             let place = item.place?;
             let here = place.parent == parent && place.generation == generation;
             (here && place.ordinal >= from).then_some((place.ordinal, item.id))
-        });
-        below.collect::<Vec<_>>().into_iter()
+        })
     }
 
     /// A candidate was not admitted: those behind it must be on the desk as well.
     fn look_further(&self, id: ItemId) {
-        let offers = self.view.offers.iter();
+        let offers = self.offers.iter();
         for (filter, offer) in offers.filter(|(_, offer)| offer.more && offer.items.contains(&id)) {
             self.miss(|needs| {
                 needs.aside.insert(id);
@@ -110,49 +109,33 @@ impl Desk {
         }
     }
 
-    /// What could be handed out to a claim now.
-    fn offered(&self, filter: &Filter, now: Timestamp) -> Vec<Offered> {
-        let names = self.names.read();
-        let numbers = |texts: &[Arc<str>]| -> Vec<u32> {
-            texts.iter().filter_map(|text| names.find(text)).collect()
-        };
-        let (queues, stages) = (numbers(&filter.queues), numbers(&filter.stages));
-        let (kinds, tenants) = (numbers(&filter.kinds), numbers(&filter.tenants));
-        drop(names);
-        let wanted =
-            |asked: &[Arc<str>], known: &[u32], no: u32| asked.is_empty() || known.contains(&no);
-        let offer = self.view.offers.get(filter);
-        let from_line = offer.map(|offer| offer.items.as_slice()).unwrap_or_default();
-        let ids: BTreeSet<ItemId> = from_line.iter().chain(&self.touched.items).copied().collect();
-        let visible = |item: &Item| match item.state {
-            Doing::Pending { not_before } => not_before <= now,
-            _ => false,
-        };
-        ids.into_iter()
-            .filter(|id| !self.aside.contains(id))
-            .filter_map(|id| self.view.items.get(&id).copied().flatten())
-            .filter(|item| visible(item) && !item.has(Marks::QUARANTINED))
-            .filter_map(|item| {
-                let lane = self.lane(&item)?;
-                let fits = wanted(&filter.queues, &queues, lane.queue)
-                    && wanted(&filter.stages, &stages, lane.stage)
-                    && wanted(&filter.kinds, &kinds, lane.kind)
-                    && wanted(&filter.tenants, &tenants, item.tenant.0);
-                let (id, class, tenant) = (item.id, self.class(&item), item.tenant.0);
-                (fits && !self.waits_for_others(&item)).then_some(Offered {
-                    id,
-                    lane,
-                    class,
-                    tenant,
-                })
-            })
-            .collect()
+    /// Whether too much waits further down. What a claim takes from there may change that.
+    fn waits_for_others(&self, lane: u32) -> bool {
+        let Some(lane) = self.config().lanes.get(&lane) else { return false };
+        let ahead = lane.policy.ahead.as_ref();
+        ahead.is_some_and(|ahead| self.waiting_in(lane.name.queue, &ahead.stage) >= ahead.max)
     }
 
-    /// Whether too much waits further down. What a claim takes from there may change that.
-    fn waits_for_others(&self, item: &Item) -> bool {
-        let ahead = self.policy(item).ahead.as_ref();
-        ahead.is_some_and(|ahead| self.waiting(item, &ahead.stage) >= ahead.max)
+    /// Items that wait in a stage of a queue.
+    fn waiting_in(&self, queue: u32, stage: &str) -> u64 {
+        let at = (queue, Arc::from(stage));
+        let Some(waiting) = self.waiting.get(&at) else {
+            self.miss(|needs| {
+                needs.waiting.insert(at);
+            });
+            return 0;
+        };
+        let waits = |item: &Item| {
+            matches!(item.state, Doing::Pending { .. })
+                && item.queue.0 == at.0
+                && self.routes.get(&item.route.0).is_some_and(|r| r.stage(item.stage).name == at.1)
+        };
+        let (mut came, mut went) = (0, 0);
+        for (id, is) in self.items.decided() {
+            came += u64::from(is.is_some_and(waits));
+            went += u64::from(self.items.was(id).is_some_and(waits));
+        }
+        (waiting + came).saturating_sub(went)
     }
 }
 
@@ -162,7 +145,7 @@ impl Ledger for Desk {
     }
 
     fn body(&self, item: &Item) -> Result<Body, Refusal> {
-        match self.view.bodies.get(&item.id) {
+        match self.bodies.get(&item.id) {
             Some(body) => Ok(body.clone()),
             None => {
                 self.miss(|needs| {
@@ -175,97 +158,98 @@ impl Ledger for Desk {
 
     fn trail(&self, item: &Item) -> Result<Trail, Refusal> {
         self.look(item.id);
-        let mut trail = self.view.trails.get(&item.id).cloned().unwrap_or_default();
-        if let Some(progress) = self.view.progress.get(&item.id) {
+        let mut trail = self.trails.get(&item.id).cloned().unwrap_or_default();
+        if let Some(progress) = self.progress.get(&item.id) {
             trail.progress = Some(progress.clone());
         }
         Ok(trail)
     }
 
     fn with_key(&self, tenant: &str, queue: &str, key: &str) -> Result<Option<ItemId>, Refusal> {
-        let hash = KeyHash::new(tenant, queue, key);
-        if !self.view.keys.contains_key(&hash) {
+        let Some(key) = self.key(tenant, queue, key) else { return Ok(None) };
+        let known = self.keys.get(&key).copied();
+        if known.is_none() && !self.keys.is_known(&key) {
             self.miss(|needs| {
-                needs.keys.insert(hash);
+                needs.keys.insert(key);
             });
         }
-        Ok(self.view.keys.get(&hash).copied().flatten())
+        Ok(known)
     }
 
     fn kept_key(&self, tenant: &str, queue: &str, key: &str) -> Result<Option<ItemId>, Refusal> {
-        let hash = KeyHash::new(tenant, queue, key);
-        if !self.view.kept_keys.contains_key(&hash) {
+        let Some(key) = self.key(tenant, queue, key) else { return Ok(None) };
+        let known = self.kept_keys.get(&key).copied();
+        if known.is_none() && !self.kept_keys.is_known(&key) {
             self.miss(|needs| {
-                needs.kept_keys.insert(hash);
+                needs.kept_keys.insert(key);
             });
         }
-        Ok(self.view.kept_keys.get(&hash).copied().flatten())
+        Ok(known)
     }
 
     fn successor(&self, of: ItemId) -> Option<ItemId> {
         self.look(of);
-        self.view.successors.get(&of).copied()
+        self.successors.get(&of).copied()
     }
 
     fn tally(&self, parent: ItemId) -> Option<&Tally> {
         self.look(parent);
-        self.view.tallies.get(&parent)
+        self.tallies.get(&parent)
     }
 
     fn child(&self, parent: ItemId, generation: u16, ordinal: u32) -> Option<ItemId> {
         let at = (parent, generation, ordinal);
-        if !self.view.children.contains_key(&at) {
+        if !self.children.is_known(&at) {
             self.miss(|needs| {
                 needs.children.insert(at);
             });
         }
-        self.view.children.get(&at).copied().flatten()
+        self.children.get(&at).copied()
     }
 
     fn children(&self, parent: ItemId, generation: u16, from: u32, limit: usize) -> Vec<ItemId> {
         let fresh = self.created_children(parent, generation, from);
         let list = List::Children { parent, generation, from };
-        self.listed(list, limit, fresh, |id| !self.touched.removed.contains(&id))
+        self.listed(list, limit, fresh, |id| !self.decided.removed.contains(&id))
     }
 
     fn live_children(&self, parent: ItemId, generation: u16, limit: usize) -> Vec<ItemId> {
         let fresh = self.created_children(parent, generation, 0);
         let list = List::LiveChildren { parent, generation };
         self.listed(list, limit, fresh, |id| {
-            let known = self.view.items.get(&id);
-            known.is_none_or(|item| item.is_some_and(|item| !item.is_done()))
+            !self.items.is_known(&id) || self.items.get(&id).is_some_and(|item| !item.is_done())
         })
     }
 
     fn lease(&self, lease: LeaseId) -> Option<Lease> {
-        if !self.view.leases.contains_key(&lease) {
+        if !self.leases.is_known(&lease) {
             self.need_lease(lease);
         }
-        self.view.leases.get(&lease)?.as_ref().map(|granted| granted.lease.clone())
+        self.leases.get(&lease).map(|granted| granted.lease.clone())
     }
 
     fn held_by(&self, lease: LeaseId) -> Vec<ItemId> {
         self.lease(lease);
-        let granted = self.view.leases.get(&lease).and_then(Option::as_ref);
+        let granted = self.leases.get(&lease);
         let items = granted.map(|granted| granted.items.as_slice()).unwrap_or_default();
         let holds = |id: &ItemId| self.look(*id).and_then(|item| item.lease()) == Some(lease);
         items.iter().copied().filter(holds).collect()
     }
 
     fn expired(&mut self, now: Timestamp, limit: usize) -> Vec<LeaseId> {
-        let Some(expired) = &self.view.expired else {
+        let Some(expired) = &self.expired else {
             self.miss(|needs| needs.expired = Some(limit));
             return Vec::new();
         };
         let still = |id: &LeaseId| {
-            let lease = self.view.leases.get(id).and_then(Option::as_ref);
+            let lease = self.leases.get(id);
             lease.is_some_and(|granted| granted.lease.expires <= now)
         };
         expired.iter().filter(|id| still(id)).copied().take(limit).collect()
     }
 
     fn expiring_before(&self, until: Timestamp) -> Vec<LeaseId> {
-        match &self.view.expiring {
+        match &self.expiring {
             Some((loaded, expiring)) if *loaded >= until.0 => expiring.clone(),
             _ => {
                 self.miss(|needs| needs.expiring = Some(until.0));
@@ -275,19 +259,18 @@ impl Ledger for Desk {
     }
 
     fn settings(&self, queue: &str) -> &Settings {
-        self.view.config.settings.get(queue).map_or(&self.plain, |settings| settings)
+        self.config().settings.get(queue).map_or(&self.plain, |settings| settings)
     }
 
     fn settings_of(&self, item: &Item) -> &Settings {
         let names = self.names.read();
         let queue = names.text(item.queue.0);
-        let settings = queue.and_then(|queue| self.view.config.settings.get(queue));
+        let settings = queue.and_then(|queue| self.config().settings.get(queue));
         settings.map_or(&self.plain, |settings| settings)
     }
 
     fn policy(&self, item: &Item) -> &Policy {
-        let policy = self.lane(item).and_then(|lane| self.policies.get(&lane));
-        policy.unwrap_or(&self.plain.defaults)
+        self.policy_of(item).unwrap_or(&self.plain.defaults)
     }
 
     fn route(&self, item: &Item) -> &Arc<Route> {
@@ -301,7 +284,7 @@ impl Ledger for Desk {
     }
 
     fn live(&self, queue: &str) -> u64 {
-        match self.view.live.get(queue) {
+        match self.live.get(&Arc::from(queue)) {
             Some(live) => *live,
             None => {
                 self.miss(|needs| {
@@ -313,23 +296,7 @@ impl Ledger for Desk {
     }
 
     fn waiting(&self, item: &Item, stage: &str) -> u64 {
-        let at = (item.queue.0, Arc::from(stage));
-        let Some(waiting) = self.view.waiting.get(&at) else {
-            self.miss(|needs| {
-                needs.waiting.insert(at);
-            });
-            return 0;
-        };
-        let waits = |item: &Item| {
-            matches!(item.state, Doing::Pending { .. })
-                && item.queue.0 == at.0
-                && self.routes.get(&item.route.0).is_some_and(|r| r.stage(item.stage).name == at.1)
-        };
-        let count = |sheet: &HashMap<ItemId, Option<Item>>| {
-            let items = self.touched.items.iter().filter_map(|id| sheet.get(id)?.as_ref());
-            items.filter(|item| waits(item)).count() as u64
-        };
-        (waiting + count(&self.view.items)).saturating_sub(count(&self.base.items))
+        self.waiting_in(item.queue.0, stage)
     }
 
     fn group_load(&self, item: &Item) -> u32 {
@@ -349,53 +316,59 @@ impl Ledger for Desk {
     }
 
     fn is_paused(&self, item: &Item) -> bool {
+        if self.config().paused.is_empty() {
+            return false;
+        }
         let (tenant, queue) = Ledger::names(self, item);
         let Some(route) = self.routes.get(&item.route.0) else { return false };
         let stage = &route.stage(item.stage).name;
-        self.view.config.paused.iter().any(|scope| {
-            scope.queue == queue
-                && scope.stage.as_ref().is_none_or(|only| only == stage)
-                && scope.tenant.as_ref().is_none_or(|only| *only == tenant)
-        })
+        self.config().is_paused(&queue, stage, &tenant)
     }
 
     fn closed_until(&self, resource: &str) -> Timestamp {
-        self.view.config.gates.get(resource).copied().unwrap_or(Timestamp::ZERO)
+        self.config().gates.get(resource).copied().unwrap_or(Timestamp::ZERO)
     }
 
     fn blob(&self, tenant: &str, blob: &BlobRef) -> Option<u32> {
         let name = (Arc::from(tenant), blob.hash, blob.len);
-        match self.view.blobs.get(&name) {
-            Some(known) => *known,
-            None => {
-                self.miss(|needs| needs.blob(tenant, blob));
-                None
-            }
+        if !self.blobs.is_known(&name) {
+            self.miss(|needs| needs.blob(tenant, blob));
         }
+        self.blobs.get(&name).copied()
     }
 
     fn full(&self) -> Option<Full> {
         None
     }
 
-    fn candidate(&mut self, claim: &Claim, now: Timestamp) -> Option<Item> {
+    fn candidate(&mut self, claim: &Claim, _now: Timestamp) -> Option<Item> {
         let filter = Filter::from(claim);
-        let offered = self.offered(&filter, now);
-        let Some(chosen) = self.turns.choose(&offered) else {
-            let offer = self.view.offers.get(&filter);
-            if offer.is_none_or(|offer| offer.more) {
-                let asked = offer.map_or(0, |offer| offer.asked);
-                self.miss(|needs| {
-                    needs.offers.insert(filter, claim.max.max(asked * 2));
-                });
-            }
-            return None;
+        let (only, lanes) = {
+            let names = self.names.read();
+            let tenants = filter.tenants.iter().filter_map(|text| names.find(text));
+            let only = (!filter.tenants.is_empty()).then(|| tenants.collect::<Vec<u32>>());
+            let lanes = self.config.lanes.iter().filter(|(_, lane)| {
+                matches(&filter, lane.name, |text| names.find(text))
+            });
+            (only, lanes.map(|(no, _)| *no).collect::<Vec<u32>>())
         };
-        self.view.items.get(&chosen.id).copied().flatten()
+        let in_lane = |no: u32| lanes.contains(&no) && !self.waits_for_others(no);
+        if let Some(chosen) = self.line.choose(&self.turns, in_lane, only.as_deref()) {
+            self.line.take(chosen);
+            return self.items.get(&chosen).copied();
+        }
+        let offer = self.offers.get(&filter);
+        if offer.is_none_or(|offer| offer.more) {
+            let asked = offer.map_or(0, |offer| offer.asked);
+            self.miss(|needs| {
+                needs.offers.insert(filter, claim.max.max(asked * 2));
+            });
+        }
+        None
     }
 
     fn set_aside(&mut self, item: &Item) {
-        self.aside.insert(item.id);
+        self.aside.push((item.id, self.spot(item)));
         self.look_further(item.id);
         let busy = self.members(item).is_some_and(|members| members.busy);
         let policy = self.policy(item);
@@ -403,56 +376,58 @@ impl Ledger for Desk {
         let full = limit.is_some_and(|limit| self.group_load(item) >= limit);
         let late = policy.ordered && self.group_ahead(item).is_some();
         if item.group.is_some() && !busy && (full || late) {
-            self.touched.parked.insert(item.id);
+            self.decided.parked.insert(item.id);
         }
     }
 
-    fn put_back(&mut self, _item: &Item) {}
+    fn put_back(&mut self, item: &Item) {
+        if let Some(spot) = self.spot(item) {
+            self.line.put(item.id, spot);
+        }
+    }
 
     fn ending(&self, limit: usize) -> Vec<Ending> {
         let cancelling = |item: &Item| item.has(Marks::CANCELLING) && !item.is_done();
-        let touched = self.touched.items.iter().filter_map(|id| self.view.items.get(id)?.as_ref());
-        let fresh = touched.filter(|item| cancelling(item));
+        let changed = self.items.decided().filter_map(|(_, item)| item);
+        let fresh = changed.filter(|item| cancelling(item));
         let mut all: BTreeSet<(ItemId, u16)> =
             fresh.map(|item| (item.id, item.generation)).collect();
-        let Some(listed) = self.view.lists.get(&List::Ending) else {
+        let Some(listed) = self.lists.get(&List::Ending) else {
             self.miss(|needs| needs.at_least(List::Ending, limit));
             return Vec::new();
         };
         for (generation, id) in &listed.items {
             let of = (*id, *generation as u16);
-            let over = self.touched.orphans.get(&of) == Some(&false);
-            let known = self.view.items.get(id).copied().flatten();
+            let over = self.decided.orphans.get(&of) == Some(&false);
+            let known = self.items.get(id).copied();
             let ended = known.is_some_and(|item| !cancelling(&item) && item.generation == of.1);
             if !over && !ended {
                 all.insert(of);
             }
         }
-        all.extend(self.touched.orphans.iter().filter(|(_, is)| **is).map(|(of, _)| *of));
+        all.extend(self.decided.orphans.iter().filter(|(_, is)| **is).map(|(of, _)| *of));
         let newest_first = all.into_iter().rev().take(limit);
         newest_first.map(|(parent, generation)| Ending { parent, generation }).collect()
     }
 
     fn foldable(&self, _now: Timestamp, limit: usize) -> Vec<ItemId> {
-        let gone = |id| self.touched.folded.contains(&id) || self.touched.removed.contains(&id);
+        let Decided { folded, removed, .. } = &self.decided;
+        let gone = |id| folded.get(&id) == Some(&true) || removed.contains(&id);
         self.listed(List::Foldable, limit, std::iter::empty(), |id| !gone(id))
     }
 
     fn overdue(&self, _now: Timestamp, limit: usize) -> Vec<ItemId> {
-        let gone = |id| self.touched.removed.contains(&id);
+        let gone = |id| self.decided.removed.contains(&id);
         self.listed(List::Overdue, limit, std::iter::empty(), |id| !gone(id))
     }
 
     fn remembered(&self, request: RequestId) -> Result<Option<(u64, Answer)>, Refusal> {
-        match self.view.requests.get(&request) {
-            Some(known) => Ok(known.clone()),
-            None => {
-                self.miss(|needs| {
-                    needs.requests.insert(request);
-                });
-                Ok(None)
-            }
+        if !self.requests.is_known(&request) {
+            self.miss(|needs| {
+                needs.requests.insert(request);
+            });
         }
+        Ok(self.requests.get(&request).cloned())
     }
 
     fn next_id(&mut self, now: Timestamp) -> ItemId {
@@ -460,7 +435,11 @@ impl Ledger for Desk {
     }
 
     fn next_lease(&mut self) -> LeaseId {
-        self.aside.clear();
+        for (id, spot) in std::mem::take(&mut self.aside) {
+            if let Some(spot) = spot {
+                self.line.put(id, spot);
+            }
+        }
         LeaseId(self.random.random())
     }
 

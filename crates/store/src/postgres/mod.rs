@@ -3,9 +3,11 @@
 //! A batch is one short transaction: what it needs is locked and loaded onto a desk, the rules
 //! decide there, and what changed is written back. Any number of servers share one database.
 
+mod config;
 mod desk;
-mod key;
+mod layer;
 mod ledger;
+mod line;
 mod load;
 mod migrate;
 mod names;
@@ -15,26 +17,31 @@ mod notify;
 mod pool;
 mod queries;
 mod save;
+mod seats;
 mod submit;
 mod tell;
-mod turns;
+mod trail;
+mod tx;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 use rand::RngExt as _;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio_postgres::error::SqlState;
+use windrow_core::Timestamp;
 use windrow_core::id::{IdSource, SERVERS, StoreTag};
 use windrow_core::ports::{Listener, StoreError};
 
 pub use migrate::{MIGRATIONS, Migration};
 
-use desk::Config;
+use config::Config;
+use line::Turns;
 use names::Names;
-use notify::{Lanes, Task};
+use notify::{Came, Task};
 use pool::Pool;
-use turns::Turns;
+use seats::Seats;
 
 /// A queue in PostgreSQL.
 #[derive(Clone)]
@@ -46,16 +53,30 @@ struct Shared {
     pool: Pool,
     tag: StoreTag,
     names: Arc<RwLock<Names>>,
-    config: Mutex<Config>,
+    config: Mutex<Arc<Config>>,
+    seats: Mutex<Seats>,
+    /// The latest time that a batch was decided at, in milliseconds.
+    seen: AtomicU64,
     turns: Mutex<Turns>,
     ids: Arc<Mutex<IdSource>>,
     /// Which of the servers this is: whose ids it makes, and which counters it adds to.
     server: u8,
     listener: RwLock<Option<Arc<dyn Listener>>>,
     /// What other servers are to be told, and by what they know who says it.
-    ready: UnboundedSender<Lanes>,
+    ready: UnboundedSender<Came>,
     origin: u64,
     tasks: Mutex<Vec<Task>>,
+}
+
+impl Shared {
+    /// The latest time that is known here.
+    fn latest(&self) -> Timestamp {
+        Timestamp(self.seen.load(Ordering::Relaxed))
+    }
+
+    fn saw(&self, now: Timestamp) {
+        self.seen.fetch_max(now.0, Ordering::Relaxed);
+    }
 }
 
 impl std::fmt::Debug for Postgres {
@@ -85,6 +106,9 @@ pub enum Error {
     Address(String),
     #[error("the server runs with fsync = off, which loses acknowledged work; switch it on")]
     NotDurable,
+    /// Tried again once they have numbers.
+    #[error("a lane has no number yet")]
+    Unnumbered,
     #[error("a batch could not be decided: it kept asking for more; send it in smaller parts")]
     Endless,
 }
@@ -107,6 +131,11 @@ impl Error {
             SqlState::UNIQUE_VIOLATION,
         ];
         error.code().is_some_and(|code| conflicts.contains(code))
+    }
+
+    /// Whether the server itself said so.
+    fn is_from_server(&self) -> bool {
+        matches!(self, Error::Database(error) if error.as_db_error().is_some())
     }
 
     fn is_lost_connection(&self) -> bool {
@@ -148,7 +177,7 @@ impl Postgres {
                 return Err(Error::NotDurable);
             }
         }
-        migrate::migrate(&mut client).await?;
+        migrate::migrate(client.client_mut()).await?;
         let random: u64 = rand::make_rng::<rand::rngs::StdRng>().random();
         let tag = StoreTag::new(random).bits() as i64;
         let first = "insert into windrow.store (tag) values ($1) on conflict do nothing";
@@ -169,6 +198,8 @@ impl Postgres {
             tag,
             names: Arc::default(),
             config: Mutex::default(),
+            seats: Mutex::default(),
+            seen: AtomicU64::new(0),
             turns: Mutex::default(),
             ids: Arc::new(Mutex::new(ids)),
             server,

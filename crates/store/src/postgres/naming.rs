@@ -1,97 +1,110 @@
-//! Giving numbers to names and routes, apart from any batch: one that nobody uses harms nobody.
+//! Giving numbers to names, routes and lanes, apart from any batch: one that nobody uses harms
+//! nobody.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
-use tokio_postgres::{Client, GenericClient};
+use tokio_postgres::{Client, Row};
 use windrow_core::command::{Command, Outcome, Request};
 use windrow_core::item::Body;
 use windrow_core::route::Route;
 
 use super::Error;
 use super::load::unpack;
-use super::names::Names;
+use super::names::{LaneName, Names};
 use crate::embedded::codec::Pack as _;
 
-/// The names and routes that a batch may need numbers for.
+/// The names and routes that a batch needs numbers for and that have none yet.
 #[derive(Debug, Default)]
-struct Wanted {
+struct Wanted<'a> {
     texts: BTreeSet<Arc<str>>,
     routes: Vec<Arc<Route>>,
+    last: Option<&'a Body>,
 }
 
-impl Wanted {
-    fn body(&mut self, body: &Body) {
-        self.texts.extend([&body.tenant, &body.queue, &body.kind].map(Arc::clone));
-        self.route(&body.route);
+impl<'a> Wanted<'a> {
+    fn body(&mut self, names: &Names, body: &'a Body) {
+        // Most items of a batch are alike.
+        let is_alike = |last: &Body| {
+            (&last.tenant, &last.queue, &last.kind) == (&body.tenant, &body.queue, &body.kind)
+                && Arc::ptr_eq(&last.route, &body.route)
+        };
+        if self.last.is_some_and(is_alike) {
+            return;
+        }
+        self.last = Some(body);
+        for text in [&body.tenant, &body.queue, &body.kind] {
+            self.text(names, text);
+        }
+        self.route(names, &body.route);
     }
 
-    fn route(&mut self, route: &Arc<Route>) {
-        self.texts.extend(route.stages.iter().map(|stage| Arc::clone(&stage.name)));
-        if !self.routes.contains(route) {
-            self.routes.push(Arc::clone(route));
+    fn text(&mut self, names: &Names, text: &Arc<str>) {
+        if names.find(text).is_none() {
+            self.texts.insert(Arc::clone(text));
         }
     }
 
-    fn request(&mut self, request: &Request) {
+    fn route(&mut self, names: &Names, route: &Arc<Route>) {
+        if names.find_route(route).is_none() && !self.routes.contains(route) {
+            self.routes.push(Arc::clone(route));
+        }
+        route.stages.iter().for_each(|stage| self.text(names, &stage.name));
+    }
+
+    fn request(&mut self, names: &Names, request: &'a Request) {
         match &request.command {
-            Command::Enqueue(items) => items.iter().for_each(|new| self.body(&new.body)),
+            Command::Enqueue(items) => items.iter().for_each(|new| self.body(names, &new.body)),
             Command::Settle { items, .. } => {
                 for (_, outcome) in items {
                     match outcome {
                         Outcome::Complete { spawn, .. } => {
-                            spawn.iter().for_each(|new| self.body(&new.body));
+                            spawn.iter().for_each(|new| self.body(names, &new.body));
                         }
                         Outcome::Split { children, .. } => {
                             for child in children {
-                                self.texts.insert(Arc::clone(&child.kind));
-                                self.route(&child.route);
+                                self.text(names, &child.kind);
+                                self.route(names, &child.route);
                             }
                         }
                         _ => {}
                     }
                 }
             }
-            Command::Configure { queue, .. } => {
-                self.texts.insert(Arc::clone(queue));
-            }
+            Command::Configure { queue, .. } => self.text(names, queue),
             Command::Claim(claim) => {
                 let asked = [&claim.queues, &claim.stages, &claim.kinds, &claim.tenants];
-                self.texts.extend(asked.into_iter().flatten().map(Arc::clone));
+                asked.into_iter().flatten().for_each(|text| self.text(names, text));
             }
             _ => {}
         }
     }
 }
 
-/// Makes sure that every name of a batch has a number that this server knows.
+/// Makes sure that every name and route of a batch has a number that this server knows.
 pub(super) async fn number(
     client: &Client,
     names: &RwLock<Names>,
     batch: &[Request],
 ) -> Result<(), Error> {
-    let mut wanted = Wanted::default();
-    batch.iter().for_each(|request| wanted.request(request));
-    {
+    let Wanted { texts, routes, .. } = {
         let names = names.read();
-        wanted.texts.retain(|text| names.find(text).is_none());
-        wanted.routes.retain(|route| names.find_route(route).is_none());
-    }
-    if !wanted.texts.is_empty() {
-        let texts: Vec<&str> = wanted.texts.iter().map(|text| &**text).collect();
+        let mut wanted = Wanted::default();
+        batch.iter().for_each(|request| wanted.request(&names, request));
+        wanted
+    };
+    if !texts.is_empty() {
+        let texts: Vec<&str> = texts.iter().map(|text| &**text).collect();
         let insert = "insert into windrow.names (name) select unnest($1::text[]) \
                       on conflict do nothing";
         client.execute(insert, &[&texts]).await?;
         let select = "select no, name from windrow.names where name = any ($1)";
         let rows = client.query(select, &[&texts]).await?;
-        let mut names = names.write();
-        for row in rows {
-            names.add(row.get::<_, i32>(0) as u32, row.get::<_, &str>(1).into());
-        }
+        add_texts(&mut names.write(), &rows);
     }
-    if !wanted.routes.is_empty() {
-        let packed: Vec<Vec<u8>> = wanted.routes.iter().map(pack).collect();
+    if !routes.is_empty() {
+        let packed: Vec<Vec<u8>> = routes.iter().map(pack).collect();
         let insert = "insert into windrow.routes (route) select unnest($1::bytea[]) \
                       on conflict do nothing";
         client.execute(insert, &[&packed]).await?;
@@ -102,13 +115,57 @@ pub(super) async fn number(
     Ok(())
 }
 
+/// Makes sure that lanes have numbers. Other servers learn that there are new ones.
+pub(super) async fn number_lanes(
+    client: &Client,
+    names: &RwLock<Names>,
+    lanes: &BTreeSet<LaneName>,
+) -> Result<(), Error> {
+    let column = |of: fn(&LaneName) -> u32| -> Vec<i32> {
+        lanes.iter().map(|lane| of(lane) as i32).collect()
+    };
+    let (queues, stages) = (column(|lane| lane.queue), column(|lane| lane.stage));
+    let kinds = column(|lane| lane.kind);
+    let insert = "with new as (\
+           insert into windrow.lanes (queue, stage_name, kind) \
+           select * from unnest($1::int[], $2::int[], $3::int[]) \
+           on conflict do nothing returning no) \
+         update windrow.store set configured = configured + 1 where exists (select from new)";
+    client.execute(insert, &[&queues, &stages, &kinds]).await?;
+    learn_lanes(client, names).await
+}
+
+/// Learns all lanes, and the names in them.
+pub(super) async fn learn_lanes(client: &Client, names: &RwLock<Names>) -> Result<(), Error> {
+    let rows = client.query("select no, queue, stage_name, kind from windrow.lanes", &[]).await?;
+    let no = |row: &Row, at: usize| row.get::<_, i32>(at) as u32;
+    let unknown: Vec<i32> = {
+        let names = names.read();
+        let numbers = rows.iter().flat_map(|row| (1..4).map(|at| no(row, at)));
+        numbers.filter(|no| names.text(*no).is_none()).map(|no| no as i32).collect()
+    };
+    learn(client, names, &unknown, &Vec::new()).await?;
+    let mut names = names.write();
+    for row in &rows {
+        let lane = LaneName { queue: no(row, 1), stage: no(row, 2), kind: no(row, 3) };
+        names.add_lane(no(row, 0), lane);
+    }
+    Ok(())
+}
+
 fn pack(route: &Arc<Route>) -> Vec<u8> {
     let mut bytes = Vec::new();
     route.put(&mut bytes);
     bytes
 }
 
-fn add_routes(names: &mut Names, rows: &[tokio_postgres::Row]) -> Result<(), Error> {
+fn add_texts(names: &mut Names, rows: &[Row]) {
+    for row in rows {
+        names.add(row.get::<_, i32>(0) as u32, row.get::<_, &str>(1).into());
+    }
+}
+
+fn add_routes(names: &mut Names, rows: &[Row]) -> Result<(), Error> {
     for row in rows {
         names.add_route(row.get::<_, i32>(0) as u32, unpack(row.get(1))?);
     }
@@ -117,7 +174,7 @@ fn add_routes(names: &mut Names, rows: &[tokio_postgres::Row]) -> Result<(), Err
 
 /// Learns names and routes by the numbers that another server gave them.
 pub(super) async fn learn(
-    client: &impl GenericClient,
+    client: &Client,
     names: &RwLock<Names>,
     texts: &Vec<i32>,
     routes: &Vec<i32>,
@@ -125,10 +182,7 @@ pub(super) async fn learn(
     if !texts.is_empty() {
         let sql = "select no, name from windrow.names where no = any ($1)";
         let rows = client.query(sql, &[texts]).await?;
-        let mut names = names.write();
-        for row in rows {
-            names.add(row.get::<_, i32>(0) as u32, row.get::<_, &str>(1).into());
-        }
+        add_texts(&mut names.write(), &rows);
     }
     if !routes.is_empty() {
         let sql = "select no, route from windrow.routes where no = any ($1)";
@@ -143,10 +197,7 @@ pub(super) async fn learn(
         let stages: Vec<&str> = stages.iter().map(|stage| &**stage).collect();
         let sql = "select no, name from windrow.names where name = any ($1)";
         let rows = client.query(sql, &[&stages]).await?;
-        let mut names = names.write();
-        for row in rows {
-            names.add(row.get::<_, i32>(0) as u32, row.get::<_, &str>(1).into());
-        }
+        add_texts(&mut names.write(), &rows);
     }
     Ok(())
 }

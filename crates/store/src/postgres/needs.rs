@@ -7,7 +7,18 @@ use windrow_core::command::Claim;
 use windrow_core::item::BlobRef;
 use windrow_core::{ItemId, LeaseId, RequestId};
 
-use super::key::KeyHash;
+use super::names::LaneName;
+
+/// A key of a tenant's items in a queue.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(super) struct Key {
+    pub(super) queue: u32,
+    pub(super) tenant: u32,
+    pub(super) key: Arc<str>,
+}
+
+/// A blob of a tenant: its hash and its length.
+pub(super) type Blob = (Arc<str>, [u8; 32], u64);
 
 /// A group of a tenant in one stage of one queue.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -70,8 +81,8 @@ pub(super) enum List {
 pub(super) struct Needs {
     pub(super) items: BTreeSet<ItemId>,
     pub(super) bodies: BTreeSet<ItemId>,
-    pub(super) keys: BTreeSet<KeyHash>,
-    pub(super) kept_keys: BTreeSet<KeyHash>,
+    pub(super) keys: BTreeSet<Key>,
+    pub(super) kept_keys: BTreeSet<Key>,
     pub(super) children: BTreeSet<(ItemId, u16, u32)>,
     pub(super) leases: BTreeSet<LeaseId>,
     pub(super) expired: Option<usize>,
@@ -81,7 +92,9 @@ pub(super) struct Needs {
     /// Candidates that were not admitted and stand before others.
     pub(super) aside: BTreeSet<ItemId>,
     pub(super) groups: BTreeSet<GroupKey>,
-    pub(super) blobs: BTreeSet<(Arc<str>, [u8; 32], u64)>,
+    pub(super) blobs: BTreeSet<Blob>,
+    /// Lanes that have no number yet.
+    pub(super) lanes: BTreeSet<LaneName>,
     pub(super) requests: BTreeSet<RequestId>,
     /// Queues whose live items are counted.
     pub(super) live: BTreeSet<Arc<str>>,

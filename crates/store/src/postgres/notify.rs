@@ -11,29 +11,44 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio_postgres::{AsyncMessage, NoTls};
-use windrow_core::ports::Ready;
 
-use super::turns::LaneName;
+use super::line::Spot;
 use super::{Error, Shared, naming};
 
 const CHANNEL: &str = "windrow_ready";
 /// The most that one notification says; PostgreSQL takes 8,000 bytes.
-const LANES_MAX: usize = 100;
+const SEATS_MAX: usize = 100;
 /// How long to wait before a broken connection is made again.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Items by lane and tenant.
-pub(super) type Lanes = BTreeMap<(LaneName, u32), usize>;
+/// What came in line, by lane, class and tenant.
+pub(super) type Came = BTreeMap<(u32, u8, u32), Arrived>;
+
+/// How many came, and the lowest serial of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Arrived {
+    pub(super) first: u64,
+    pub(super) count: usize,
+}
+
+pub(super) fn add(came: &mut Came, spot: Spot, first: u64, count: usize) {
+    let at = (spot.lane, spot.class, spot.tenant);
+    let arrived = came.entry(at).or_insert(Arrived { first, count: 0 });
+    arrived.first = first.min(arrived.first);
+    arrived.count += count;
+}
 
 /// Tells other servers what became ready, until the store is dropped.
-pub(super) async fn tell(store: Weak<Shared>, mut ready: UnboundedReceiver<Lanes>) {
-    while let Some(mut lanes) = ready.recv().await {
+pub(super) async fn tell(store: Weak<Shared>, mut ready: UnboundedReceiver<Came>) {
+    while let Some(mut came) = ready.recv().await {
         while let Ok(more) = ready.try_recv() {
-            more.into_iter().for_each(|(lane, count)| *lanes.entry(lane).or_default() += count);
+            for ((lane, class, tenant), Arrived { first, count }) in more {
+                add(&mut came, Spot { lane, class, tenant }, first, count);
+            }
         }
         let Some(shared) = store.upgrade() else { return };
         // Whoever is not told asks again after a while.
-        let _lost = shared.notify(lanes).await;
+        let _lost = shared.notify(&came).await;
     }
 }
 
@@ -74,53 +89,69 @@ async fn hear_until_broken(
 }
 
 impl Shared {
-    async fn notify(&self, lanes: Lanes) -> Result<(), Error> {
-        let client = self.pool.get().await?;
-        let lanes: Vec<String> = lanes
-            .into_iter()
-            .map(|((LaneName { queue, stage, kind }, tenant), count)| {
-                format!("{queue},{stage},{kind},{tenant},{count}")
+    async fn notify(&self, came: &Came) -> Result<(), Error> {
+        let mut client = self.pool.get().await?;
+        let statement = client.statement("select pg_notify($1, $2)").await?;
+        let words: Vec<String> = came
+            .iter()
+            .map(|((lane, class, tenant), Arrived { first, count })| {
+                format!("{lane},{class},{tenant},{first},{count}")
             })
             .collect();
-        for some in lanes.chunks(LANES_MAX) {
+        for some in words.chunks(SEATS_MAX) {
             let said = format!("{}|{}", self.origin, some.join(";"));
-            client.execute("select pg_notify($1, $2)", &[&CHANNEL, &said]).await?;
+            client.execute(&statement, &[&CHANNEL, &said]).await?;
         }
         Ok(())
     }
 
     /// What another server said, passed on to who listens here.
     async fn heard(&self, said: &str) -> Result<(), Error> {
-        let Some((origin, lanes)) = said.split_once('|') else { return Ok(()) };
+        let Some((origin, words)) = said.split_once('|') else { return Ok(()) };
         if origin == self.origin.to_string() {
             return Ok(());
         }
-        let numbers = |lane: &str| -> Option<[u32; 5]> {
-            let numbers: Vec<u32> = lane.split(',').filter_map(|no| no.parse().ok()).collect();
-            numbers.try_into().ok()
-        };
-        let lanes: Vec<[u32; 5]> = lanes.split(';').filter_map(numbers).collect();
-        let unknown: Vec<i32> = {
-            let names = self.names.read();
-            let all = lanes.iter().flat_map(|lane| &lane[..4]);
-            all.filter(|no| names.text(**no).is_none()).map(|no| *no as i32).collect()
-        };
-        if !unknown.is_empty() {
-            let client = self.pool.get().await?;
-            naming::learn(&*client, &self.names, &unknown, &Vec::new()).await?;
+        let mut came = Came::new();
+        for word in words.split(';') {
+            let numbers: Vec<u64> = word.split(',').filter_map(|no| no.parse().ok()).collect();
+            let Ok([lane, class, tenant, first, count]) = <[u64; 5]>::try_from(numbers) else {
+                continue;
+            };
+            let spot = Spot { lane: lane as u32, class: class as u8, tenant: tenant as u32 };
+            add(&mut came, spot, first, count as usize);
         }
-        let ready: Vec<Ready> = {
-            let names = self.names.read();
-            let text = |no: u32| names.text(no).cloned();
-            let ready = lanes.iter().filter_map(|[queue, stage, kind, tenant, count]| {
-                let (queue, stage, kind) = (text(*queue)?, text(*stage)?, text(*kind)?);
-                Some(Ready { queue, stage, kind, tenant: text(*tenant)?, count: *count as usize })
-            });
-            ready.collect()
-        };
+        self.learn_of(&came).await?;
+        {
+            let mut seats = self.seats.lock();
+            for ((lane, class, tenant), arrived) in &came {
+                let spot = Spot { lane: *lane, class: *class, tenant: *tenant };
+                seats.came(spot, arrived.first);
+            }
+        }
+        let ready = self.in_words(&came);
         let listener = self.listener.read().clone();
         if let Some(listener) = listener.filter(|_| !ready.is_empty()) {
             listener.ready(&ready);
+        }
+        Ok(())
+    }
+
+    /// Learns the names of what another server put in line.
+    async fn learn_of(&self, came: &Came) -> Result<(), Error> {
+        let (texts, knows_lanes) = {
+            let names = self.names.read();
+            let tenants = came.keys().map(|(_, _, tenant)| *tenant);
+            let unknown = tenants.filter(|no| names.text(*no).is_none()).map(|no| no as i32);
+            let knows_lanes = came.keys().all(|(lane, _, _)| names.lane(*lane).is_some());
+            (unknown.collect::<Vec<i32>>(), knows_lanes)
+        };
+        if texts.is_empty() && knows_lanes {
+            return Ok(());
+        }
+        let client = self.pool.get().await?;
+        naming::learn(&client, &self.names, &texts, &Vec::new()).await?;
+        if !knows_lanes {
+            naming::learn_lanes(&client, &self.names).await?;
         }
         Ok(())
     }
@@ -146,7 +177,7 @@ impl Drop for Task {
 }
 
 /// Both tasks of a store.
-pub(super) fn begin(shared: &Arc<Shared>, ready: UnboundedReceiver<Lanes>) -> [Task; 2] {
+pub(super) fn begin(shared: &Arc<Shared>, ready: UnboundedReceiver<Came>) -> [Task; 2] {
     let (runtime, store) = (shared.pool.runtime(), Arc::downgrade(shared));
     [
         Task::begin(runtime, tell(Weak::clone(&store), ready)),

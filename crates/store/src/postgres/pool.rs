@@ -1,26 +1,50 @@
 //! A few connections, each used by one transaction at a time.
 
-use std::ops::{Deref, DerefMut};
+use std::collections::HashMap;
+use std::ops::Deref;
 use std::str::FromStr as _;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::{Client, NoTls, Statement};
 
 use super::{Error, Options};
+
+/// Every statement here finds its rows by an index. A plan that was made while a table was empty is
+/// kept, so that planning must not come to think otherwise.
+const PLANS: &str = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off \
+     -c enable_hashjoin=off -c enable_mergejoin=off -c enable_bitmapscan=off -c jit=off";
+
+/// The most connections that a server may have: each adds to counters of its own.
+pub(super) const SLOTS: u16 = 512;
 
 pub(super) struct Pool {
     config: tokio_postgres::Config,
     room: Arc<Semaphore>,
-    idle: Arc<Mutex<Vec<Client>>>,
+    places: Arc<Mutex<Vec<Place>>>,
     runtime: tokio::runtime::Handle,
 }
 
-/// A connection in use; it goes back when it is dropped.
+/// Room for one connection, and the connection if there is one.
+struct Place {
+    slot: u16,
+    link: Option<Link>,
+}
+
+/// A connection, and the statements that were prepared on it.
+struct Link {
+    client: Client,
+    statements: HashMap<&'static str, Statement>,
+}
+
+/// A connection in use; it goes back when it is dropped, unless it is in the middle of something.
 pub(super) struct Used {
-    client: Option<Client>,
-    idle: Arc<Mutex<Vec<Client>>>,
+    link: Option<Link>,
+    slot: u16,
+    /// A transaction on it has not ended.
+    pub(super) is_unfinished: bool,
+    places: Arc<Mutex<Vec<Place>>>,
     _room: OwnedSemaphorePermit,
 }
 
@@ -29,10 +53,14 @@ impl Pool {
         let parsed = tokio_postgres::Config::from_str(&options.url);
         let mut config = parsed.map_err(|error| Error::Address(error.to_string()))?;
         config.application_name("windrow");
+        config.options(PLANS);
+        let connections = options.connections.clamp(1, usize::from(SLOTS));
+        // The last one is used first.
+        let places = (0..connections as u16).rev().map(|slot| Place { slot, link: None });
         Ok(Pool {
             config,
-            room: Arc::new(Semaphore::new(options.connections.max(1))),
-            idle: Arc::default(),
+            room: Arc::new(Semaphore::new(connections)),
+            places: Arc::new(Mutex::new(places.collect())),
             runtime: tokio::runtime::Handle::current(),
         })
     }
@@ -48,17 +76,15 @@ impl Pool {
     pub(super) async fn get(&self) -> Result<Used, Error> {
         let room = Arc::clone(&self.room).acquire_owned().await;
         let room = room.unwrap_or_else(|_| unreachable!("it is never closed"));
-        let kept = loop {
-            match self.idle.lock().pop() {
-                Some(client) if client.is_closed() => {}
-                kept => break kept,
-            }
-        };
-        let client = match kept {
-            Some(client) => client,
-            None => self.connect().await?,
-        };
-        Ok(Used { client: Some(client), idle: Arc::clone(&self.idle), _room: room })
+        let place = self.places.lock().pop();
+        let Place { slot, link } = place.unwrap_or_else(|| unreachable!("there is room"));
+        let (places, link) = (Arc::clone(&self.places), link.filter(|l| !l.client.is_closed()));
+        let is_unfinished = false;
+        let mut used = Used { link, slot, is_unfinished, places, _room: room };
+        if used.link.is_none() {
+            used.link = Some(Link { client: self.connect().await?, statements: HashMap::new() });
+        }
+        Ok(used)
     }
 
     /// Connections are driven by the runtime of the store, whoever asks for one.
@@ -75,11 +101,37 @@ impl Pool {
     }
 }
 
+impl Used {
+    /// Which of the pool's connections this is.
+    pub(super) fn slot(&self) -> u16 {
+        self.slot
+    }
+
+    /// A statement, prepared the first time.
+    pub(super) async fn statement(&mut self, sql: &'static str) -> Result<Statement, Error> {
+        let link = self.link_mut();
+        if let Some(known) = link.statements.get(sql) {
+            return Ok(known.clone());
+        }
+        let statement = link.client.prepare(sql).await?;
+        link.statements.insert(sql, statement.clone());
+        Ok(statement)
+    }
+
+    pub(super) fn client_mut(&mut self) -> &mut Client {
+        &mut self.link_mut().client
+    }
+
+    fn link_mut(&mut self) -> &mut Link {
+        self.link.as_mut().unwrap_or_else(|| unreachable!("it is there until dropped"))
+    }
+}
+
 impl Drop for Used {
     fn drop(&mut self) {
-        if let Some(client) = self.client.take().filter(|client| !client.is_closed()) {
-            self.idle.lock().push(client);
-        }
+        let whole = |link: &Link| !self.is_unfinished && !link.client.is_closed();
+        let link = self.link.take().filter(whole);
+        self.places.lock().push(Place { slot: self.slot, link });
     }
 }
 
@@ -87,12 +139,7 @@ impl Deref for Used {
     type Target = Client;
 
     fn deref(&self) -> &Client {
-        self.client.as_ref().unwrap_or_else(|| unreachable!("it is there until dropped"))
-    }
-}
-
-impl DerefMut for Used {
-    fn deref_mut(&mut self) -> &mut Client {
-        self.client.as_mut().unwrap_or_else(|| unreachable!("it is there until dropped"))
+        let link = self.link.as_ref().unwrap_or_else(|| unreachable!("it is there until dropped"));
+        &link.client
     }
 }

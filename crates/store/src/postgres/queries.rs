@@ -10,19 +10,26 @@ use windrow_core::ports::{Count, Inspected, Listener, Now, Store, StoreError, Wo
 use windrow_core::{Answer, Item, ItemId, Ledger as _, Refusal, Timestamp};
 
 use super::desk::Desk;
+use super::load::{self, Loading};
 use super::needs::Needs;
-use super::notify::Lanes;
-use super::{Error, Postgres, load};
+use super::notify::{Came, add};
+use super::tx::{Failed, Tx};
+use super::{Error, Postgres};
 
 impl Postgres {
     /// Asks the desk, loading whatever turns out to be missing. Writes nothing.
     async fn look<T>(&self, now: Timestamp, ask: impl Fn(&Desk) -> T) -> Result<T, Error> {
-        let mut client = self.shared.pool.get().await?;
-        let tx = client.transaction().await?;
-        let mut desk = self.desk(&tx, Now::Given(now)).await?;
-        let answer = self.consider(&tx, &mut desk, Needs::default(), |desk| ask(desk)).await?;
-        tx.rollback().await?;
-        Ok(answer)
+        loop {
+            let mut tx = Tx::to_read(self.shared.pool.get().await?);
+            let mut desk = self.desk(Now::Given(now));
+            let mut loading = Loading { locks: false, ..self.loading(&mut tx, &mut desk, false) };
+            let answer = self.consider(&mut loading, Needs::default(), |desk| ask(desk)).await;
+            tx.roll_back().await;
+            if !matches!(answer, Err(Error::Unnumbered)) {
+                return answer;
+            }
+            self.number_lanes(&desk).await?;
+        }
     }
 }
 
@@ -120,17 +127,17 @@ impl Store for Postgres {
     }
 
     async fn advance(&self, now: Timestamp) -> Result<(), StoreError> {
-        let mut client = self.shared.pool.get().await?;
-        let tx = client.transaction().await.map_err(Error::from)?;
-        let shown = load::show_due(&tx, now).await?;
-        tx.commit().await.map_err(Error::from)?;
-        drop(client);
-        let mut lanes = Lanes::new();
-        for row in shown {
-            let tenant = row.get::<_, i32>(3) as u32;
-            *lanes.entry((load::lane(&row), tenant)).or_default() += 1;
+        let tx = Tx::new(self.shared.pool.get().await?);
+        let shown = tx.commit(vec![load::show_due(now)]).await.map_err(Failed::into_inner)?;
+        let mut came = Came::new();
+        {
+            let mut seats = self.shared.seats.lock();
+            for (spot, serial) in shown.iter().flatten().map(load::came) {
+                seats.came(spot, serial);
+                add(&mut came, spot, serial, 1);
+            }
         }
-        self.tell(&[], lanes);
+        self.tell(&[], came);
         Ok(())
     }
 

@@ -3,16 +3,17 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tokio_postgres::Transaction;
 use windrow_core::command::{Command, Grant, Request};
 use windrow_core::limits::COMMAND_ITEMS_MAX;
 use windrow_core::ports::{Now, StoreError, Work};
-use windrow_core::settings::Settings;
-use windrow_core::{Answer, Item, ItemId, Timestamp, decide};
+use windrow_core::{Answer, Item, ItemId, decide};
 
-use super::desk::{Desk, Sheet, Touched};
-use super::needs::{Filter, Needs};
-use super::{Error, Postgres, load, naming, save};
+use super::desk::{Desk, Setting};
+use super::load::{self, Loading};
+use super::needs::{Filter, Key, Needs};
+use super::save::{self, Saved};
+use super::tx::{Failed, Tx};
+use super::{Error, Postgres, naming};
 
 /// How often a batch that met another server's is tried again.
 const TRIES: usize = 10;
@@ -43,87 +44,105 @@ impl Postgres {
     }
 
     async fn try_batch(&self, batch: &[Request], now: Now) -> Result<Vec<Answer<Work>>, Failed> {
-        let mut client = self.shared.pool.get().await?;
+        let client = self.shared.pool.get().await?;
         naming::number(&client, &self.shared.names, batch).await?;
-        let tx = client.transaction().await.map_err(Error::from)?;
-        let mut desk = self.desk(&tx, now).await?;
-        let needs = foreseen(batch, &desk);
+        let mut tx = Tx::new(client);
+        let mut desk = self.desk(now);
+        match self.decide_batch(&mut tx, &mut desk, batch, now).await {
+            Ok((work, ready, Saved { steps, freed })) => {
+                let written = tx.commit(steps).await;
+                let Ok(answers) = written else {
+                    self.took_nothing(&desk);
+                    return written.map(|_| work);
+                };
+                let back = freed.and_then(|at| answers.get(at)).map(Vec::as_slice);
+                self.took(&desk, back.unwrap_or_default());
+                self.tell(&desk.decided.happened, ready);
+                Ok(work)
+            }
+            Err(error) => {
+                tx.roll_back().await;
+                self.took_nothing(&desk);
+                self.number_lanes(&desk).await?;
+                Err(error.into())
+            }
+        }
+    }
+
+    async fn decide_batch(
+        &self,
+        tx: &mut Tx,
+        desk: &mut Desk,
+        batch: &[Request],
+        now: Now,
+    ) -> Result<(Vec<Answer<Work>>, super::notify::Came, Saved), Error> {
+        let needs = foreseen(batch, desk);
         let decide_all = |desk: &mut Desk| -> Vec<Answer> {
             let now = desk.now;
             batch.iter().map(|request| decide(desk, request.clone(), now)).collect()
         };
-        let answers = self.consider(&tx, &mut desk, needs, decide_all).await?;
-        let work = self.work(&tx, &mut desk, answers).await?;
-        let ready = self.ready(&tx, &mut desk).await?;
-        save::save(&tx, &desk, i16::from(self.shared.server)).await?;
-        tx.commit().await.map_err(|error| Failed::AtCommit(error.into()))?;
-        drop(client);
-        *self.shared.turns.lock() = desk.turns.clone();
-        self.tell(&desk.touched.happened, ready);
-        Ok(work)
+        let mut loading = self.loading(tx, desk, now == Now::Database);
+        let answers = self.consider(&mut loading, needs, decide_all).await?;
+        let missing = bodies_of(&answers, desk);
+        if !missing.is_empty() {
+            let needs = Needs { bodies: missing, ..Needs::default() };
+            self.loading(tx, desk, false).fetch(needs).await?;
+        }
+        let shown = |answer: Answer| answer.map(|grant| Ok(shown(desk, grant)));
+        let work = answers.into_iter().map(shown).collect::<Result<_, Error>>()?;
+        let ready = self.ready(tx, desk).await?;
+        let slot = i32::from(self.shared.server) * i32::from(super::pool::SLOTS);
+        let saved = save::save(desk, slot + i32::from(tx.slot()))?;
+        Ok((work, ready, saved))
     }
 
-    /// An empty desk, at the time of this batch.
-    pub(super) async fn desk(&self, tx: &Transaction<'_>, now: Now) -> Result<Desk, Error> {
+    /// An empty desk.
+    pub(super) fn desk(&self, now: Now) -> Desk {
+        let shared = &self.shared;
         let now = match now {
             Now::Given(now) => now,
-            Now::Database => {
-                let sql = "select (extract(epoch from clock_timestamp()) * 1000)::bigint";
-                Timestamp(tx.query_one(sql, &[]).await?.get::<_, i64>(0) as u64)
-            }
+            // Until it is read, what is due by this server's clock is.
+            Now::Database => shared.latest(),
         };
-        let known = self.shared.config.lock().clone();
-        let config = match load::config(tx, &known).await? {
-            Some(new) => {
-                *self.shared.config.lock() = new.clone();
-                new
-            }
-            None => known,
-        };
-        // A lane is named by numbers that this server may not have met.
-        let unknown: Vec<i32> = {
-            let names = self.shared.names.read();
-            let numbers = config.lanes.iter().flat_map(|lane| [lane.queue, lane.stage, lane.kind]);
-            numbers.filter(|no| names.text(*no).is_none()).map(|no| no as i32).collect()
-        };
-        naming::learn(tx, &self.shared.names, &unknown, &Vec::new()).await?;
-        Ok(Desk {
+        Desk::new(Setting {
             now,
-            base: Sheet { config, ..Sheet::default() },
-            view: Sheet::default(),
-            touched: Touched::default(),
-            missing: Default::default(),
-            names: Arc::clone(&self.shared.names),
-            routes: Default::default(),
-            policies: Default::default(),
-            groups: Default::default(),
-            plain: Settings::default(),
-            turns: self.shared.turns.lock().clone(),
-            ids: Arc::clone(&self.shared.ids),
-            given: Vec::new(),
-            used: 0,
-            aside: Default::default(),
-            tag: self.shared.tag,
-            random: rand::make_rng(),
+            config: Arc::clone(&shared.config.lock()),
+            turns: shared.turns.lock().clone(),
+            names: Arc::clone(&shared.names),
+            ids: Arc::clone(&shared.ids),
+            tag: shared.tag,
         })
+    }
+
+    pub(super) fn loading<'a>(
+        &'a self,
+        tx: &'a mut Tx,
+        desk: &'a mut Desk,
+        reads_time: bool,
+    ) -> Loading<'a> {
+        Loading { tx, desk, seats: &self.shared.seats, reads_time, locks: true }
     }
 
     /// Asks something of a desk, loading whatever turns out to be missing, until nothing is.
     pub(super) async fn consider<T>(
         &self,
-        tx: &Transaction<'_>,
-        desk: &mut Desk,
+        loading: &mut Loading<'_>,
         mut needs: Needs,
         ask: impl Fn(&mut Desk) -> T,
     ) -> Result<T, Error> {
         let mut aside = BTreeSet::new();
         for _ in 0..ROUNDS {
             needs.aside.clone_from(&aside);
-            load::fetch(tx, desk, std::mem::take(&mut needs)).await?;
+            loading.fetch(std::mem::take(&mut needs)).await?;
             let turns = self.shared.turns.lock().clone();
+            let desk = &mut *loading.desk;
             desk.begin(&turns);
             let answer = ask(desk);
             needs = std::mem::take(&mut *desk.missing.lock());
+            if !needs.lanes.is_empty() {
+                desk.unnumbered = needs.lanes;
+                return Err(Error::Unnumbered);
+            }
             aside.append(&mut needs.aside);
             if needs.is_empty() {
                 desk.return_ids();
@@ -133,32 +152,78 @@ impl Postgres {
         Err(Error::Endless)
     }
 
-    /// What workers get: the bodies of what they claimed.
-    async fn work(
-        &self,
-        tx: &Transaction<'_>,
-        desk: &mut Desk,
-        answers: Vec<Answer>,
-    ) -> Result<Vec<Answer<Work>>, Error> {
-        let claimed = answers.iter().filter_map(|answer| match answer {
-            Answer::Claimed(Some(grant)) => Some(grant),
-            _ => None,
-        });
-        let ids: Vec<ItemId> = claimed.flat_map(|grant| &grant.items).map(|item| item.id).collect();
-        let missing = ids.into_iter().filter(|id| !desk.view.bodies.contains_key(id));
-        let needs = Needs { bodies: missing.collect(), ..Needs::default() };
-        if !needs.bodies.is_empty() {
-            load::fetch(tx, desk, needs).await?;
+    /// Gives numbers to the lanes that had none when a desk needed them.
+    pub(super) async fn number_lanes(&self, desk: &Desk) -> Result<(), Error> {
+        if desk.unnumbered.is_empty() {
+            return Ok(());
         }
-        answers.into_iter().map(|answer| answer.map(|grant| Ok(shown(desk, grant)))).collect()
+        let client = self.shared.pool.get().await?;
+        naming::number_lanes(&client, &self.shared.names, &desk.unnumbered).await
     }
+
+    /// Takes note of what a batch that was committed left in line.
+    fn took(&self, desk: &Desk, back: &[tokio_postgres::Row]) {
+        let shared = &self.shared;
+        shared.saw(desk.now);
+        *shared.turns.lock() = desk.turns.clone();
+        {
+            let mut config = shared.config.lock();
+            if desk.config.version > config.version {
+                *config = Arc::clone(&desk.config);
+            }
+        }
+        let mut seats = shared.seats.lock();
+        for (ask, found) in &desk.asked {
+            let stays = |id: &&ItemId| {
+                desk.items.get(*id).and_then(|item| desk.spot(item)) == Some(ask.spot)
+                    && !desk.decided.parked.contains(*id)
+            };
+            let left = match found.iter().find(stays) {
+                Some(first) => Some(first.serial()),
+                None if found.len() < ask.most => None,
+                None => found.last().map(|last| last.serial() + 1),
+            };
+            seats.left(ask, left, desk.now);
+        }
+        for (id, item) in desk.items.decided() {
+            if let Some(spot) = item.and_then(|item| desk.spot(item)) {
+                seats.came(spot, id.serial());
+            }
+        }
+        for (spot, serial) in back.iter().map(load::came) {
+            seats.came(spot, serial);
+        }
+        for queue in &desk.decided.settings {
+            let no = desk.names.read().find(queue);
+            let lanes = desk.config.lanes.iter().filter(|(_, lane)| Some(lane.name.queue) == no);
+            lanes.for_each(|(lane, _)| seats.forget(*lane));
+        }
+    }
+
+    /// A batch came to nothing: what it looked at is in line for others.
+    fn took_nothing(&self, desk: &Desk) {
+        let mut seats = self.shared.seats.lock();
+        for (ask, found) in &desk.asked {
+            seats.came(ask.spot, found.first().map_or(ask.first, |first| first.serial()));
+        }
+    }
+}
+
+/// What was claimed whose bodies are not on the desk.
+fn bodies_of(answers: &[Answer], desk: &Desk) -> BTreeSet<ItemId> {
+    let claimed = answers.iter().filter_map(|answer| match answer {
+        Answer::Claimed(Some(grant)) => Some(grant),
+        _ => None,
+    });
+    let ids = claimed.flat_map(|grant| &grant.items).map(|item| item.id);
+    ids.filter(|id| desk.bodies.get(id).is_none()).collect()
 }
 
 fn shown(desk: &Desk, grant: Grant<Item>) -> Grant<Work> {
     let Grant { lease, expires_at, items } = grant;
     let work = |item: Item| {
-        let body = desk.view.bodies.get(&item.id).or_else(|| desk.base.bodies.get(&item.id))?;
-        let trail = desk.view.trails.get(&item.id);
+        let body = desk.bodies.get(&item.id)?;
+        let trail = desk.trails.get(&item.id);
         let input = trail.and_then(|trail| trail.input_of(item.stage)).map(<[u8]>::to_vec);
         let stage = Arc::clone(&body.route.stage(item.stage).name);
         Some(Work { item, body: body.clone(), stage, input })
@@ -169,14 +234,17 @@ fn shown(desk: &Desk, grant: Grant<Item>) -> Grant<Work> {
 /// What a batch will need for certain, so that most are decided once.
 fn foreseen(batch: &[Request], desk: &Desk) -> Needs {
     let mut needs = Needs::default();
+    let names = desk.names.read();
     for request in batch {
         needs.requests.extend(request.id);
         match &request.command {
             Command::Enqueue(items) => {
-                for new in items {
-                    let body = &new.body;
-                    let hash = |key| super::key::KeyHash::new(&body.tenant, &body.queue, key);
-                    needs.keys.extend(body.key.as_deref().map(hash));
+                for body in items.iter().map(|new| &new.body) {
+                    let key = body.key.as_deref().and_then(|key| {
+                        let (queue, tenant) = (names.find(&body.queue)?, names.find(&body.tenant)?);
+                        Some(Key { queue, tenant, key: key.into() })
+                    });
+                    needs.keys.extend(key);
                 }
             }
             Command::Claim(claim) => {
@@ -205,26 +273,11 @@ fn foreseen(batch: &[Request], desk: &Desk) -> Needs {
     needs
 }
 
-/// When a batch failed.
-#[derive(Debug)]
-enum Failed {
-    /// Nothing was written.
-    Before(Error),
-    /// It was sent to be committed.
-    AtCommit(Error),
-}
-
-impl From<Error> for Failed {
-    fn from(error: Error) -> Failed {
-        Failed::Before(error)
-    }
-}
-
 /// Whether asking all of it again is harmless, even if it was done.
 fn is_repeatable(batch: &[Request]) -> bool {
     batch.iter().all(|request| request.id.is_some())
 }
 
 fn may_repeat(error: &Error) -> bool {
-    error.is_conflict() || error.is_lost_connection()
+    matches!(error, Error::Unnumbered) || error.is_conflict() || error.is_lost_connection()
 }

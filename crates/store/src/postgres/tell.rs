@@ -3,90 +3,101 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tokio_postgres::Transaction;
 use windrow_core::ports::{Happened, Ready};
 use windrow_core::rules::claim::admit;
-use windrow_core::{Item, Ledger as _, State};
+use windrow_core::{Item, ItemId, Ledger as _, State};
 
-use super::desk::Desk;
-use super::needs::Needs;
-use super::notify::Lanes;
-use super::turns::LaneName;
-use super::{Error, Postgres, load};
+use super::desk::{Desk, Members};
+use super::load::{MEMBERS, groups};
+use super::needs::GroupKey;
+use super::notify::{Came, add};
+use super::tx::{Tx, step};
+use super::{Error, Postgres, Shared};
 
 /// How much is told of a pause that ended: more than that many do not wait for work.
 const RESUMED_MAX: i64 = 10_000;
 
+const FREED: &str = "select i.lane, i.class, i.tenant, min(i.serial), count(*) \
+     from unnest($1::int[], $2::int[], $3::int[], $4::text[]) g (queue, stage_name, tenant, grp) \
+     join windrow.items i on i.queue = g.queue and i.tenant = g.tenant and i.grp = g.grp \
+       and i.spot in (1, 3) \
+     join windrow.lanes l on l.no = i.lane and l.stage_name = g.stage_name group by 1, 2, 3, g.grp";
+
+const RESUMED: &str = "select lane, class, tenant, min(serial), count(*) from (\
+       select i.lane, i.class, i.tenant, i.serial from windrow.lanes l \
+       join windrow.items i on i.lane = l.no and i.spot = 1 \
+       where l.queue = $1 and ($2::int is null or l.stage_name = $2) \
+         and ($3::int is null or i.tenant = $3) limit $4) w group by 1, 2, 3";
+
 impl Postgres {
     /// What a batch made ready.
-    pub(super) async fn ready(
-        &self,
-        tx: &Transaction<'_>,
-        desk: &mut Desk,
-    ) -> Result<Lanes, Error> {
-        let mut lanes = came(tx, desk).await?;
-        freed(tx, desk, &mut lanes).await?;
-        resumed(tx, desk, &mut lanes).await?;
-        Ok(lanes)
+    pub(super) async fn ready(&self, tx: &mut Tx, desk: &mut Desk) -> Result<Came, Error> {
+        let mut ready = came(tx, desk).await?;
+        freed(tx, desk, &mut ready).await?;
+        resumed(tx, desk, &mut ready).await?;
+        Ok(ready)
     }
 
     /// Tells who listens here, and other servers.
-    pub(super) fn tell(&self, happened: &[Happened], lanes: Lanes) {
+    pub(super) fn tell(&self, happened: &[Happened], came: Came) {
         let listener = self.shared.listener.read().clone();
         if let Some(listener) = listener {
             if !happened.is_empty() {
                 listener.happened(happened);
             }
-            let ready = self.in_words(&lanes);
+            let ready = self.shared.in_words(&came);
             if !ready.is_empty() {
                 listener.ready(&ready);
             }
         }
-        if !lanes.is_empty() {
+        if !came.is_empty() {
             // Nobody is there to send it only while the store is being dropped.
-            let _last = self.shared.ready.send(lanes);
+            let _last = self.shared.ready.send(came);
         }
     }
+}
 
-    fn in_words(&self, lanes: &Lanes) -> Vec<Ready> {
-        let names = self.shared.names.read();
+impl Shared {
+    pub(super) fn in_words(&self, came: &Came) -> Vec<Ready> {
+        let names = self.names.read();
         let text = |no: u32| names.text(no).cloned();
-        let ready = lanes.iter().filter_map(|((lane, tenant), count)| {
+        let ready = came.iter().filter_map(|((lane, _, tenant), arrived)| {
+            let lane = names.lane(*lane)?;
             let (queue, stage, kind) = (text(lane.queue)?, text(lane.stage)?, text(lane.kind)?);
-            Some(Ready { queue, stage, kind, tenant: text(*tenant)?, count: *count })
+            Some(Ready { queue, stage, kind, tenant: text(*tenant)?, count: arrived.count })
         });
         ready.collect()
     }
 }
 
 /// Items that this batch put in line.
-async fn came(tx: &Transaction<'_>, desk: &mut Desk) -> Result<Lanes, Error> {
+async fn came(tx: &mut Tx, desk: &mut Desk) -> Result<Came, Error> {
     let waits = |item: &Item| match item.state {
         State::Pending { not_before } => not_before <= desk.now,
         _ => false,
     };
-    let came: Vec<Item> = desk
-        .touched
+    let mut put: Vec<Item> = desk
         .items
-        .iter()
-        .filter_map(|id| {
-            let is = desk.view.items.get(id).copied().flatten().filter(waits)?;
-            let was = desk.base.items.get(id).copied().flatten();
-            (!was.is_some_and(|was| waits(&was) && was.stage == is.stage)).then_some(is)
+        .decided()
+        .filter_map(|(id, is)| {
+            let is = is.filter(|item| waits(item))?;
+            let was = desk.items.was(id);
+            (!was.is_some_and(|was| waits(was) && was.stage == is.stage)).then_some(*is)
         })
         .collect();
+    put.sort_unstable_by_key(|item| item.id);
     // How full their groups are is looked up; that may be old by a moment, which harms nobody.
-    let limited = came.iter().filter(|item| desk.is_limited(item));
+    let limited = put.iter().filter(|item| desk.is_limited(item));
     let unknown = limited.filter_map(|item| desk.group_key(item));
-    let unknown = unknown.filter(|key| !desk.view.groups.contains_key(key));
-    let needs = Needs { groups: unknown.collect(), ..Needs::default() };
-    for key in &needs.groups {
-        load::group(tx, desk, key).await?;
-    }
-    let mut lanes = Lanes::new();
-    let mut groups: BTreeMap<_, u32> = BTreeMap::new();
-    for item in came {
-        let Some(lane) = desk.lane(&item) else { continue };
+    let mut unknown: Vec<GroupKey> =
+        unknown.filter(|key| desk.groups.get(key).is_none()).collect();
+    unknown.sort_unstable();
+    unknown.dedup();
+    look_at_groups(tx, desk, &unknown).await?;
+    let mut came = Came::new();
+    let mut told: BTreeMap<_, u32> = BTreeMap::new();
+    for item in put {
+        let Some(spot) = desk.spot(&item) else { continue };
         if admit(desk, &item, desk.now).is_err() {
             continue;
         }
@@ -95,35 +106,66 @@ async fn came(tx: &Transaction<'_>, desk: &mut Desk) -> Result<Lanes, Error> {
         {
             // A group has room for so many and no more.
             let limit = desk.policy(&item).group_limit.unwrap_or(1);
-            let told = groups.entry(key).or_insert_with(|| desk.group_load(&item));
+            let told = told.entry(key).or_insert_with(|| desk.group_load(&item));
             if *told >= limit {
                 continue;
             }
             *told += 1;
         }
-        *lanes.entry((lane, item.tenant.0)).or_default() += 1;
+        add(&mut came, spot, item.id.serial(), 1);
     }
-    Ok(lanes)
+    Ok(came)
 }
 
-/// Items of groups that have room now.
-async fn freed(tx: &Transaction<'_>, desk: &Desk, lanes: &mut Lanes) -> Result<(), Error> {
-    for key in &desk.touched.freed {
-        let sql = "select kind, count(*) from windrow.items where queue = $1 and stage_name = $2 \
-             and tenant = $3 and grp = $4 and spot in (1, 3) group by kind";
-        let (queue, stage, tenant) = (key.queue as i32, key.stage as i32, key.tenant as i32);
-        for row in tx.query(sql, &[&queue, &stage, &tenant, &&*key.group]).await? {
-            let kind = row.get::<_, i32>(0) as u32;
-            let lane = LaneName { queue: key.queue, stage: key.stage, kind };
-            *lanes.entry((lane, key.tenant)).or_default() += 1;
+/// Who of groups is in their stages, with what was decided.
+async fn look_at_groups(tx: &mut Tx, desk: &mut Desk, keys: &[GroupKey]) -> Result<(), Error> {
+    if keys.is_empty() {
+        return Ok(());
+    }
+    let mut all: Vec<Members> = vec![Members::default(); keys.len()];
+    for row in tx.query(groups(MEMBERS, keys)).await? {
+        let Some(members) = all.get_mut(row.get::<_, i64>(0) as usize - 1) else { continue };
+        let id = desk.id(row.get(1));
+        members.live.insert(id);
+        if row.get::<_, i16>(2) == 2 {
+            members.leased.insert(id);
         }
+    }
+    for (key, mut members) in keys.iter().zip(all) {
+        let changed: Vec<ItemId> = desk.items.changed();
+        for id in changed {
+            members.live.remove(&id);
+            members.leased.remove(&id);
+            let is = desk.items.get(&id);
+            if let Some(item) = is.filter(|item| desk.group_key(item).as_ref() == Some(key)) {
+                if item.lease().is_some() {
+                    members.leased.insert(id);
+                }
+                if !item.is_done() {
+                    members.live.insert(id);
+                }
+            }
+        }
+        desk.groups.load(key.clone(), Some(members));
     }
     Ok(())
 }
 
-/// Items that a pause or a gate held back.
-async fn resumed(tx: &Transaction<'_>, desk: &Desk, lanes: &mut Lanes) -> Result<(), Error> {
-    let resumed = desk.touched.paused.iter().filter(|(_, paused)| !**paused);
+/// Items of groups that have room now: one of each.
+async fn freed(tx: &mut Tx, desk: &Desk, came: &mut Came) -> Result<(), Error> {
+    if desk.decided.freed.is_empty() {
+        return Ok(());
+    }
+    for row in tx.query(groups(FREED, &desk.decided.freed)).await? {
+        let (spot, first) = super::load::came(&row);
+        add(came, spot, first, 1);
+    }
+    Ok(())
+}
+
+/// Items that a pause held back.
+async fn resumed(tx: &mut Tx, desk: &Desk, came: &mut Came) -> Result<(), Error> {
+    let resumed = desk.decided.paused.iter().filter(|(_, paused)| !**paused);
     for (scope, _) in resumed {
         let numbers = {
             let names = desk.names.read();
@@ -134,15 +176,9 @@ async fn resumed(tx: &Transaction<'_>, desk: &Desk, lanes: &mut Lanes) -> Result
             (names.find(&scope.queue), find(&scope.stage), find(&scope.tenant))
         };
         let (Some(queue), Some(stage), Some(tenant)) = numbers else { continue };
-        let sql = "select stage_name, kind, tenant, count(*) from (\
-             select stage_name, kind, tenant from windrow.items where queue = $1 and spot = 1 \
-             and ($2::int is null or stage_name = $2) and ($3::int is null or tenant = $3) \
-             limit $4) w group by 1, 2, 3";
-        let rows = tx.query(sql, &[&(queue as i32), &stage, &tenant, &RESUMED_MAX]).await?;
-        for row in rows {
-            let no = |at: usize| row.get::<_, i32>(at) as u32;
-            let lane = LaneName { queue, stage: no(0), kind: no(1) };
-            *lanes.entry((lane, no(2))).or_default() += row.get::<_, i64>(3) as usize;
+        for row in tx.query(step!(RESUMED, queue as i32, stage, tenant, RESUMED_MAX)).await? {
+            let (spot, first) = super::load::came(&row);
+            add(came, spot, first, row.get::<_, i64>(4) as usize);
         }
     }
     Ok(())

@@ -11,112 +11,129 @@ use windrow_core::{Body, Item, ItemId, LeaseId, State, Timestamp};
 
 use super::{Loading, serials, unpack};
 use crate::postgres::desk::Desk;
-use crate::postgres::{Error, naming};
+use crate::postgres::tx::{Step, step};
+use crate::postgres::{Error, naming, trail};
 
-const ITEM: &str = "serial, queue, tenant, kind, route, stage, priority, attempts, deferrals, \
-                    generation, skipped, marks, grp, parent, place_generation, ordinal, level";
+/// Where the columns of the views `live`, `ended` and `work` are.
+mod column {
+    pub(super) const QUEUE: usize = 1;
+    pub(super) const TENANT: usize = 2;
+    pub(super) const LANE: usize = 3;
+    pub(super) const ROUTE: usize = 4;
+    pub(super) const STATE: usize = 18;
+    pub(super) const NOT_BEFORE: usize = 19;
+    pub(super) const LEASE: usize = 20;
+    /// The trail, the tally and the successor.
+    pub(super) const BESIDE_LIVE: usize = 21;
+    pub(super) const PROGRESS: usize = 24;
+    pub(super) const BODY: usize = 27;
+    pub(super) const ENDED: usize = 18;
+    pub(super) const FOLDED: usize = 19;
+    pub(super) const BESIDE_ENDED: usize = 20;
+}
 
-/// An item and everything above it.
-const WITH_ANCESTORS: &str = "with recursive up (serial, parent) as (\
-     select serial, parent from windrow.items where serial = any ($1) \
-     union select i.serial, i.parent from windrow.items i join up on i.serial = up.parent)";
+const BODIES: &str = "select serial, op, collection, branch, source_type, source_info, reference, \
+     content_type, payload, blob, blob_bytes, metadata, cloned_from \
+     from windrow.bodies where serial = any ($1)";
 
-impl Loading<'_, '_> {
-    pub(super) async fn items(&mut self, ids: &BTreeSet<ItemId>) -> Result<(), Error> {
-        let mut wanted = serials(ids.iter().copied());
-        for _ in 0..3 {
-            if wanted.is_empty() {
-                return Ok(());
-            }
-            self.live_items(&wanted).await?;
-            self.unknown(&mut wanted);
-            if wanted.is_empty() {
-                return Ok(());
-            }
-            self.ended_items(&wanted).await?;
-            self.unknown(&mut wanted);
+pub(super) fn bodies(serials: Vec<i64>) -> Step {
+    step!(BODIES, serials)
+}
+
+impl Loading<'_> {
+    pub(super) fn live(&self, serials: Vec<i64>) -> Step {
+        if self.locks {
+            step!("select * from windrow.lock_items($1)", serials)
+        } else {
+            step!("select * from windrow.live where serial = any ($1)", serials)
         }
-        // Looked for in both places, twice: it moved from one to the other between, or is nowhere.
-        for serial in wanted {
-            let id = self.desk.id(serial);
-            self.desk.base.items.insert(id, None);
-        }
-        Ok(())
     }
 
-    fn unknown(&self, serials: &mut Vec<i64>) {
-        serials.retain(|serial| !self.desk.base.items.contains_key(&self.desk.id(*serial)));
+    fn ended(&self, serials: Vec<i64>) -> Step {
+        if self.locks {
+            step!("select * from windrow.lock_ended($1)", serials)
+        } else {
+            step!("select * from windrow.ended where serial = any ($1)", serials)
+        }
     }
 
-    async fn live_items(&mut self, serials: &Vec<i64>) -> Result<(), Error> {
-        let lock = format!(
-            "{WITH_ANCESTORS} select serial from windrow.items \
-             where serial in (select serial from up) order by serial desc for update"
-        );
-        self.tx.execute(&lock, &[serials]).await?;
-        let columns: Vec<String> = ITEM.split(", ").map(|column| format!("i.{column}")).collect();
-        let read = format!(
-            "{WITH_ANCESTORS} select {}, i.state, i.not_before, i.lease, t.trail, y.tally, \
-             s.is_serial, p.current, p.total, p.message \
-             from windrow.items i left join windrow.trails t using (serial) \
-             left join windrow.tallies y using (serial) \
-             left join windrow.progress p using (serial) \
-             left join windrow.successors s on s.of_serial = i.serial \
-             where i.serial in (select serial from up)",
-            columns.join(", ")
-        );
-        let rows = self.tx.query(&read, &[serials]).await?;
-        self.know_names(&rows).await?;
-        for row in rows {
-            let not_before = Timestamp(row.get::<_, i64>(18) as u64);
-            let lease = row.get::<_, Option<Uuid>>(19).map(|id| LeaseId(id.as_u128()));
-            let state = match (row.get::<_, i16>(17), lease) {
-                (0, _) => State::Pending { not_before },
-                (1, _) => State::Held { not_before },
-                (2, Some(lease)) => State::Leased { lease },
-                (3, _) => State::Split,
-                _ => return Err(Error::Malformed),
+    /// Puts live items on the desk.
+    pub(super) fn items(&mut self, rows: &[Row]) -> Result<(), Error> {
+        rows.iter().try_for_each(|row| self.item(row).map(drop))
+    }
+
+    fn item(&mut self, row: &Row) -> Result<Item, Error> {
+        let not_before = Timestamp(row.get::<_, i64>(column::NOT_BEFORE) as u64);
+        let lease = row.get::<_, Option<Uuid>>(column::LEASE).map(|id| LeaseId(id.as_u128()));
+        let state = match (row.get::<_, i16>(column::STATE), lease) {
+            (0, _) => State::Pending { not_before },
+            (1, _) => State::Held { not_before },
+            (2, Some(lease)) => State::Leased { lease },
+            (3, _) => State::Split,
+            _ => return Err(Error::Malformed),
+        };
+        let item = self.place(row, state, column::BESIDE_LIVE)?;
+        if let Some(message) = row.get::<_, Option<&str>>(column::PROGRESS + 2) {
+            let number = |at: usize| row.get::<_, Option<i64>>(at).unwrap_or(0) as u64;
+            let (current, total) = (number(column::PROGRESS), number(column::PROGRESS + 1));
+            let progress = Progress { current, total, message: message.into() };
+            self.desk.progress.load(item.id, Some(progress));
+        }
+        Ok(item)
+    }
+
+    /// Puts an item that may be claimed on the desk, with its body.
+    pub(super) fn work(&mut self, row: &Row) -> Result<ItemId, Error> {
+        let item = self.item(row)?;
+        let body = read_body(self.desk, &item, row, column::BODY).ok_or(Error::Malformed)?;
+        self.desk.bodies.load(item.id, Some(body));
+        Ok(item.id)
+    }
+
+    /// Looks among the ended for items that are not live. What is found in neither place, looked
+    /// for twice, is nowhere: it could have moved from one to the other once between.
+    pub(super) async fn look_for_ended(&mut self, wanted: &[ItemId]) -> Result<(), Error> {
+        for again in [true, false] {
+            let missing = |desk: &Desk| -> Vec<i64> {
+                serials(wanted.iter().copied().filter(|id| !desk.items.is_known(id)))
             };
-            self.put(&row, state, 20)?;
-        }
-        Ok(())
-    }
-
-    async fn ended_items(&mut self, serials: &Vec<i64>) -> Result<(), Error> {
-        let lock = "select serial from windrow.history where serial = any ($1) \
-                    order by serial desc for update";
-        self.tx.execute(lock, &[serials]).await?;
-        let columns: Vec<String> = ITEM.split(", ").map(|column| format!("i.{column}")).collect();
-        let read = format!(
-            "select {}, i.ended, i.folded, t.trail, y.tally, s.is_serial, \
-             p.current, p.total, p.message \
-             from windrow.history i left join windrow.trails t using (serial) \
-             left join windrow.tallies y using (serial) \
-             left join windrow.progress p using (serial) \
-             left join windrow.successors s on s.of_serial = i.serial \
-             where i.serial = any ($1)",
-            columns.join(", ")
-        );
-        let rows = self.tx.query(&read, &[serials]).await?;
-        self.know_names(&rows).await?;
-        for row in rows {
-            const ENDS: [End; 4] = [End::Completed, End::Failed, End::Cancelled, End::Skipped];
-            let end = ENDS.get(row.get::<_, i16>(17) as usize).ok_or(Error::Malformed)?;
-            let id = self.put(&row, State::Done(*end), 19)?;
-            if row.get(18) {
-                self.desk.base.folded.insert(id);
+            let unknown = missing(self.desk);
+            if unknown.is_empty() {
+                return Ok(());
+            }
+            let rows = self.tx.query(self.ended(unknown)).await?;
+            self.know_names(&rows).await?;
+            for row in rows {
+                const ENDS: [End; 4] = [End::Completed, End::Failed, End::Cancelled, End::Skipped];
+                let end = ENDS.get(row.get::<_, i16>(column::ENDED) as usize);
+                let state = State::Done(*end.ok_or(Error::Malformed)?);
+                let item = self.place(&row, state, column::BESIDE_ENDED)?;
+                if row.get(column::FOLDED) {
+                    self.desk.loaded_folded.insert(item.id);
+                }
+            }
+            let unknown = missing(self.desk);
+            if again && !unknown.is_empty() {
+                let rows = self.tx.query(self.live(unknown)).await?;
+                self.know_names(&rows).await?;
+                self.items(&rows)?;
             }
         }
+        for id in wanted {
+            self.desk.items.load_none(*id);
+        }
         Ok(())
     }
 
-    /// Puts an item on the desk with what is joined to it from column `beside` on.
-    fn put(&mut self, row: &Row, state: State, beside: usize) -> Result<ItemId, Error> {
+    /// Puts an item on the desk with what lies beside it.
+    fn place(&mut self, row: &Row, state: State, beside: usize) -> Result<Item, Error> {
         let no = |at: usize| row.get::<_, i32>(at) as u32;
         let half = |at: usize| row.get::<_, i32>(at) as u16;
         let byte = |at: usize| row.get::<_, i16>(at) as u8;
         let id = self.desk.id(row.get(0));
-        let (queue, tenant, kind, route) = (no(1), no(2), no(3), no(4));
+        let (queue, tenant) = (no(column::QUEUE), no(column::TENANT));
+        let (lane, route) = (no(column::LANE), no(column::ROUTE));
+        let kind = self.desk.names.read().lane(lane).ok_or(Error::Malformed)?.kind;
         let group = row.get::<_, Option<&str>>(12).map(Arc::from);
         let group = group.map(|name| self.desk.group_number(tenant, &name));
         let place = row.get::<_, Option<i64>>(13).map(|parent| Place {
@@ -143,92 +160,101 @@ impl Loading<'_, '_> {
             marks: Marks::from_bits(half(11)),
         };
         self.desk.know_route(queue, kind, route);
-        let base = &mut self.desk.base;
-        base.items.insert(id, Some(item));
-        if let Some(trail) = row.get::<_, Option<&[u8]>>(beside) {
-            base.trails.insert(id, unpack(trail)?);
+        let desk = &mut *self.desk;
+        desk.items.load(id, Some(item));
+        if let Some(key) = row.get::<_, Option<&str>>(17) {
+            desk.keyed.load(id, Some(key.into()));
+        }
+        if let Some(json) = row.get::<_, Option<&str>>(beside) {
+            desk.trails.load(id, Some(trail::read(json)?));
         }
         if let Some(tally) = row.get::<_, Option<&[u8]>>(beside + 1) {
-            base.tallies.insert(id, unpack(tally)?);
+            desk.tallies.load(id, Some(unpack(tally)?));
         }
         if let Some(serial) = row.get::<_, Option<i64>>(beside + 2) {
-            let successor = self.desk.id(serial);
-            self.desk.base.successors.insert(id, successor);
+            let successor = desk.id(serial);
+            desk.successors.load(id, Some(successor));
         }
-        if let Some(message) = row.get::<_, Option<&str>>(beside + 5) {
-            let number = |at: usize| row.get::<_, Option<i64>>(at).unwrap_or(0) as u64;
-            let (current, total) = (number(beside + 3), number(beside + 4));
-            let progress = Progress { current, total, message: message.into() };
-            self.desk.base.progress.insert(id, progress);
-        }
-        Ok(id)
+        Ok(item)
     }
 
-    /// Names and routes that another server gave numbers.
-    async fn know_names(&mut self, rows: &[Row]) -> Result<(), Error> {
+    /// Names, routes and lanes that another server gave numbers.
+    pub(super) async fn know_names<'r>(
+        &mut self,
+        rows: impl IntoIterator<Item = &'r Row>,
+    ) -> Result<(), Error> {
         let (mut texts, mut routes) = (BTreeSet::new(), BTreeSet::new());
+        let mut knows_lanes = true;
         {
             let names = self.desk.names.read();
             for row in rows {
-                let numbers = (1..4).map(|at| row.get::<_, i32>(at));
-                texts.extend(numbers.filter(|no| names.text(*no as u32).is_none()));
-                let route = row.get::<_, i32>(4);
+                let numbers = [column::QUEUE, column::TENANT].map(|at| row.get::<_, i32>(at));
+                let unknown = |no: &i32| names.text(*no as u32).is_none();
+                texts.extend(numbers.into_iter().filter(unknown));
+                let route = row.get::<_, i32>(column::ROUTE);
                 if names.route(route as u32).is_none() {
                     routes.insert(route);
                 }
+                let lane = row.get::<_, i32>(column::LANE) as u32;
+                knows_lanes &= self.desk.config.lanes.contains_key(&lane);
             }
         }
         let (texts, routes): (Vec<i32>, Vec<i32>) =
             (texts.into_iter().collect(), routes.into_iter().collect());
-        naming::learn(self.tx, &self.desk.names, &texts, &routes).await
-    }
-
-    pub(super) async fn bodies(&mut self, ids: &BTreeSet<ItemId>) -> Result<(), Error> {
-        if ids.is_empty() {
-            return Ok(());
-        }
-        self.items(ids).await?;
-        let sql = "select serial, op, key, collection, branch, source_type, source_info, \
-                   reference, content_type, payload, blob, blob_bytes, metadata, cloned_from \
-                   from windrow.bodies where serial = any ($1)";
-        for row in self.tx.query(sql, &[&serials(ids.iter().copied())]).await? {
-            let id = self.desk.id(row.get(0));
-            if let Some(item) = self.desk.base.items.get(&id).copied().flatten()
-                && let Some(body) = body(self.desk, &item, &row)
-            {
-                self.desk.base.bodies.insert(id, body);
-            }
+        naming::learn(self.tx.client(), &self.desk.names, &texts, &routes).await?;
+        if !knows_lanes {
+            naming::learn_lanes(self.tx.client(), &self.desk.names).await?;
+            let names = Arc::clone(&self.desk.names);
+            Arc::make_mut(&mut self.desk.config).resolve(&names.read());
         }
         Ok(())
     }
+
+    /// Puts the bodies of items that are on the desk beside them.
+    pub(super) fn bodies(&mut self, rows: &[Row]) {
+        for row in rows {
+            let id = self.desk.id(row.get(0));
+            let item = self.desk.items.get(&id);
+            if let Some(body) = item.and_then(|item| read_body(self.desk, item, row, 1)) {
+                self.desk.bodies.load(id, Some(body));
+            }
+        }
+    }
 }
 
-fn body(desk: &Desk, item: &Item, row: &Row) -> Option<Body> {
+/// The body of an item, from the columns of a row from `first` on.
+fn read_body(
+    desk: &Desk,
+    item: &Item,
+    row: &Row,
+    first: usize,
+) -> Option<Body> {
     let names = desk.names.read();
-    let shared = |at: usize| row.get::<_, Option<&str>>(at).map(Arc::from);
-    let own = |at: usize| row.get::<_, Option<&str>>(at).map(str::to_owned);
-    let payload = match (row.get::<_, Option<&[u8]>>(10), row.get::<_, Option<i64>>(11)) {
+    let shared = |at: usize| row.get::<_, Option<&str>>(first + at).map(Arc::from);
+    let own = |at: usize| row.get::<_, Option<&str>>(first + at).map(str::to_owned);
+    let blob = row.get::<_, Option<&[u8]>>(first + 8);
+    let payload = match (blob, row.get::<_, Option<i64>>(first + 9)) {
         (Some(hash), Some(len)) => {
             Payload::Blob(BlobRef { hash: hash.try_into().ok()?, len: len as u64 })
         }
-        _ => Payload::Inline(row.get::<_, Option<&[u8]>>(9)?.to_vec()),
+        _ => Payload::Inline(row.get::<_, Option<&[u8]>>(first + 7)?.to_vec()),
     };
     Some(Body {
         tenant: names.text(item.tenant.0)?.clone(),
         queue: names.text(item.queue.0)?.clone(),
         kind: names.text(item.kind.0)?.clone(),
-        op: row.get::<_, &str>(1).into(),
-        key: own(2),
+        op: row.get::<_, &str>(first).into(),
+        key: desk.keyed.get(&item.id).map(|key| key.to_string()),
         group: item.group.and_then(|group| desk.group_name(group).cloned()),
-        collection: shared(3),
-        branch: shared(4),
-        source_type: shared(5),
-        source_info: own(6),
-        reference: own(7),
+        collection: shared(1),
+        branch: shared(2),
+        source_type: shared(3),
+        source_info: own(4),
+        reference: own(5),
         route: names.route(item.route.0)?.clone(),
-        content_type: shared(8),
+        content_type: shared(6),
         payload,
-        metadata: own(12),
-        cloned_from: row.get::<_, Option<Uuid>>(13).map(|id| ItemId(id.as_u128())),
+        metadata: own(10),
+        cloned_from: row.get::<_, Option<Uuid>>(first + 11).map(|id| ItemId(id.as_u128())),
     })
 }

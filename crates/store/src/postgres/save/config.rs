@@ -1,78 +1,72 @@
-//! Settings, pauses, gates and lanes.
+//! Settings, pauses and gates.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
+
+use windrow_core::settings::{Settings, Unique};
 
 use super::{Saving, pack};
 use crate::postgres::Error;
-use crate::postgres::turns::LaneName;
+use crate::postgres::tx::step;
 
-impl Saving<'_, '_> {
-    pub(super) async fn config(&self) -> Result<(), Error> {
-        let (desk, touched) = (self.desk, &self.desk.touched);
-        let lanes: BTreeSet<LaneName> = touched
-            .items
-            .iter()
-            .filter_map(|id| desk.lane(&self.is(*id)?))
-            .filter(|lane| !desk.base.config.lanes.contains(lane))
-            .collect();
-        let changed = !lanes.is_empty()
-            || !touched.settings.is_empty()
-            || !touched.paused.is_empty()
-            || !touched.gates.is_empty();
-        if !changed {
+const SETTINGS: &str = "insert into windrow.settings (queue, settings) values ($1, $2) \
+     on conflict (queue) do update set settings = excluded.settings";
+
+/// What waits in a lane, as the new policy has it. Nothing is parked: claims look again.
+const RECLASS: &str = "update windrow.items set \
+     class = priority * 2 + (case when $2 and marks & 128 = 128 then 1 else 0 end), \
+     spot = case when spot = 3 then 1 else spot end \
+     where lane = $1 and spot > 0";
+
+const KEEP_KEYS: &str = "update windrow.history set keeps_key = $2 \
+     where queue = $1 and key is not null and keeps_key <> $2";
+
+impl Saving<'_> {
+    pub(super) fn config(&mut self) -> Result<(), Error> {
+        let decided = &self.desk.decided;
+        if decided.config.is_none() {
             return Ok(());
         }
-        self.tx.execute("update windrow.store set configured = configured + 1", &[]).await?;
-        for LaneName { queue, stage, kind } in lanes {
-            let sql = "insert into windrow.lanes values ($1, $2, $3) on conflict do nothing";
-            self.tx.execute(sql, &[&(queue as i32), &(stage as i32), &(kind as i32)]).await?;
-        }
-        for (scope, paused) in &touched.paused {
-            let (stage, tenant) = (scope.stage.as_deref(), scope.tenant.as_deref());
+        self.step(step!("update windrow.store set configured = configured + 1"));
+        for (scope, paused) in &decided.paused {
+            let text = |text: &Option<Arc<str>>| text.as_deref().map(str::to_owned);
             let sql = if *paused {
                 "insert into windrow.pauses values ($1, $2, $3) on conflict do nothing"
             } else {
                 "delete from windrow.pauses where queue = $1 \
                  and stage is not distinct from $2 and tenant is not distinct from $3"
             };
-            self.tx.execute(sql, &[&&*scope.queue, &stage, &tenant]).await?;
+            let (stage, tenant) = (text(&scope.stage), text(&scope.tenant));
+            self.step(step!(sql, scope.queue.to_string(), stage, tenant));
         }
-        for resource in &touched.gates {
-            let until = desk.view.config.gates.get(resource).map_or(0, |until| until.0 as i64);
+        for resource in &decided.gates {
+            let until = self.desk.config().gates.get(resource).map_or(0, |until| until.0 as i64);
             let sql = "insert into windrow.gates values ($1, $2) \
                  on conflict (resource) do update set closed_until = excluded.closed_until";
-            self.tx.execute(sql, &[&&**resource, &until]).await?;
+            self.step(step!(sql, resource.to_string(), until));
         }
-        for queue in &touched.settings {
-            self.configure(queue).await?;
+        for queue in &decided.settings {
+            self.configure(queue)?;
         }
         Ok(())
     }
 
-    /// New settings of a queue, and what follows from them for what waits in it.
-    async fn configure(&self, queue: &Arc<str>) -> Result<(), Error> {
-        let Some(no) = self.desk.names.read().find(queue).map(|no| no as i32) else {
-            return Err(Error::Malformed);
+    /// New settings of a queue, and what follows from them for what is in it.
+    fn configure(&mut self, queue: &Arc<str>) -> Result<(), Error> {
+        let desk = self.desk;
+        let no = desk.names.read().find(queue).ok_or(Error::Malformed)?;
+        let Some(settings) = desk.config().settings.get(queue) else { return Ok(()) };
+        self.step(step!(SETTINGS, no as i32, pack(&**settings)));
+        let before = desk.config.settings.get(queue);
+        let kept = |settings: Option<&Arc<Settings>>| {
+            settings.is_some_and(|settings| settings.unique == Unique::Retained)
         };
-        let Some(settings) = self.desk.view.config.settings.get(queue) else { return Ok(()) };
-        let sql = "insert into windrow.settings values ($1, $2) \
-             on conflict (queue) do update set settings = excluded.settings";
-        self.tx.execute(sql, &[&no, &pack(&**settings)]).await?;
-        let lanes = &self.desk.base.config.lanes;
-        for lane in lanes.iter().filter(|lane| lane.queue as i32 == no) {
-            let first = {
-                let names = self.desk.names.read();
-                let (stage, kind) = (names.text(lane.stage), names.text(lane.kind));
-                let (Some(stage), Some(kind)) = (stage, kind) else { continue };
-                settings.policy(stage, kind).retry_first
-            };
-            let sql = "update windrow.items set \
-                 class = priority * 2 + (case when $4 and marks & 128 = 128 then 1 else 0 end), \
-                 spot = case when spot = 3 then 1 else spot end \
-                 where queue = $1 and stage_name = $2 and kind = $3 and spot > 0";
-            let (stage, kind) = (lane.stage as i32, lane.kind as i32);
-            self.tx.execute(sql, &[&no, &stage, &kind, &first]).await?;
+        if kept(before) != kept(Some(settings)) {
+            self.step(step!(KEEP_KEYS, no as i32, kept(Some(settings))));
+        }
+        for (lane_no, lane) in &desk.config().lanes {
+            if lane.name.queue == no {
+                self.step(step!(RECLASS, *lane_no as i32, lane.policy.retry_first));
+            }
         }
         Ok(())
     }

@@ -22,59 +22,59 @@ create table windrow.routes (
     route  bytea not null unique
 );
 
+-- Where items wait: a stage of a queue, for items of one kind.
 create table windrow.lanes (
+    no          int generated always as identity (start with 0 minvalue 0) primary key,
     queue       int not null,
     stage_name  int not null,
     kind        int not null,
-    primary key (queue, stage_name, kind)
+    unique (queue, stage_name, kind)
 );
 
 create table windrow.items (
     serial      bigint primary key,
     queue       int not null,
     tenant      int not null,
-    kind        int not null,
-    stage_name  int not null,
+    lane        int not null,
     route       int not null,
-    stage       smallint not null,
+    stage       smallint not null default 0,
     priority    smallint not null,
-    -- Priority, and above it due retries where the policy says so.
+    -- Twice the priority, and one more for due retries where the policy puts them first.
     class       smallint not null,
     -- 0 pending, 1 held, 2 leased, 3 split
-    state       smallint not null,
+    state       smallint not null default 0,
     -- 0 nowhere, 1 in line, 2 waits for its time, 3 parked until its group has room
-    spot        smallint not null,
-    not_before  bigint not null,
+    spot        smallint not null default 1,
+    not_before  bigint not null default 0,
     lease       uuid,
-    attempts    int not null,
-    deferrals   int not null,
-    generation  int not null,
-    skipped     int not null,
+    attempts    int not null default 0,
+    deferrals   int not null default 0,
+    generation  int not null default 0,
+    skipped     int not null default 0,
     marks       int not null,
     grp         text,
     parent      bigint,
-    place_generation int not null,
-    ordinal     bigint not null,
-    level       smallint not null,
-    key         uuid
+    place_generation int not null default 0,
+    ordinal     bigint not null default 0,
+    level       smallint not null default 0,
+    key         text collate "C"
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
-create index items_line on windrow.items (queue, stage_name, kind, class, tenant, serial)
-    where spot = 1;
-create index items_age on windrow.items (queue, stage_name, kind, serial) where spot = 1;
+-- Claims ask for `serial + 0`, which only this index has in order: one that read the primary key
+-- instead would pass by everything that is leased or has gone.
+create index items_line on windrow.items (lane, class, tenant, (serial + 0)) where spot = 1;
 create index items_delayed on windrow.items (not_before) where spot = 2;
-create index items_parked on windrow.items (queue, stage_name, tenant, grp, serial) where spot = 3;
-create index items_group on windrow.items (queue, stage_name, tenant, grp, serial)
-    where grp is not null;
+create index items_group on windrow.items (queue, tenant, grp, serial) where grp is not null;
 create index items_parent on windrow.items (parent, place_generation, ordinal)
     where parent is not null;
-create unique index items_key on windrow.items (key) where key is not null and state <> 1;
+-- Keys as they are, not their hashes: those of one producer lie together.
+create unique index items_key on windrow.items (queue, tenant, key)
+    where key is not null and state <> 1;
 create index items_cancelling on windrow.items (serial) where marks & 2 = 2;
 
 create table windrow.bodies (
     serial        bigint primary key,
     op            text not null,
-    key           text,
     collection    text,
     branch        text,
     source_type   text,
@@ -88,9 +88,10 @@ create table windrow.bodies (
     cloned_from   uuid
 );
 
+-- Of live items. An ended one has its trail in its row.
 create table windrow.trails (
     serial  bigint primary key,
-    trail   bytea not null
+    trail   json not null
 );
 
 create table windrow.tallies (
@@ -102,8 +103,7 @@ create table windrow.history (
     serial      bigint primary key,
     queue       int not null,
     tenant      int not null,
-    kind        int not null,
-    stage_name  int not null,
+    lane        int not null,
     route       int not null,
     stage       smallint not null,
     priority    smallint not null,
@@ -112,29 +112,31 @@ create table windrow.history (
     -- In whole seconds, rounded up.
     ended_s     bigint not null,
     attempts    int not null,
-    deferrals   int not null,
-    generation  int not null,
-    skipped     int not null,
+    deferrals   int not null default 0,
+    generation  int not null default 0,
+    skipped     int not null default 0,
     marks       int not null,
     grp         text,
     parent      bigint,
-    place_generation int not null,
-    ordinal     bigint not null,
-    level       smallint not null,
-    key         uuid,
+    place_generation int not null default 0,
+    ordinal     bigint not null default 0,
+    level       smallint not null default 0,
+    key         text collate "C",
+    -- Its queue lets no other item have its key while it is kept.
+    keeps_key   boolean not null default false,
     -- Some of its children failed; it is kept whole.
-    gaps        boolean not null,
-    folded      boolean not null default false
+    gaps        boolean not null default false,
+    folded      boolean not null default false,
+    trail       json
 );
 
 create index history_parent on windrow.history (parent, place_generation, ordinal)
     where parent is not null;
 create index history_roots on windrow.history (queue, tenant, ended_s, serial)
     where parent is null;
-create index history_ended on windrow.history (ended_s, serial) where parent is null;
 create index history_unfolded on windrow.history (ended_s, serial)
     where parent is null and marks & 16 = 16 and not folded and not gaps;
-create index history_key on windrow.history (key, ended_s, serial) where key is not null;
+create index history_key on windrow.history (queue, tenant, key, ended_s, serial) where keeps_key;
 
 create table windrow.leases (
     id        uuid primary key,
@@ -207,96 +209,114 @@ create table windrow.counts (
     queue   int not null,
     tenant  int not null,
     status  smallint not null,
-    slot    smallint not null,
+    slot    int not null,
     items   bigint not null,
     -- Of those, ended roots: what retention counts.
     roots   bigint not null,
     primary key (queue, tenant, status, slot)
 ) with (fillfactor = 50);
 
--- The first items in line of a lane, locked: the highest classes first, tenants in turn after
--- `after_tenant`, and the oldest of all; some come twice. Nobody waits: what another claim looks at
--- is left out. If fewer than `wanted` come, there are no more.
-create function windrow.offer(
-    in_queue int, in_stage int, in_kind int, wanted int, after_tenant int,
-    only_tenants int[], not_tenants int[], not_serials bigint[]
-) returns setof bigint language plpgsql as $$
+-- Live items with what lies beside them. Its marks say what an item has; what it has not, is not
+-- looked for.
+create view windrow.live as
+    select i.serial, i.queue, i.tenant, i.lane, i.route, i.stage, i.priority, i.attempts,
+           i.deferrals, i.generation, i.skipped, i.marks, i.grp, i.parent, i.place_generation,
+           i.ordinal, i.level, i.key, i.state, i.not_before, i.lease,
+           t.trail::text as trail, y.tally, s.is_serial as successor,
+           p.current, p.total, p.message
+    from windrow.items i
+    left join windrow.trails t on t.serial = case when i.marks & 8 = 8 then i.serial end
+    left join windrow.tallies y on y.serial = case when i.marks & 16 = 16 then i.serial end
+    left join windrow.successors s
+        on s.of_serial = case when i.marks & 64 = 64 then i.serial end
+    left join windrow.progress p on p.serial = case when i.state = 2 then i.serial end;
+
+-- Ended items, the same.
+create view windrow.ended as
+    select h.serial, h.queue, h.tenant, h.lane, h.route, h.stage, h.priority, h.attempts,
+           h.deferrals, h.generation, h.skipped, h.marks, h.grp, h.parent, h.place_generation,
+           h.ordinal, h.level, h.key, h.ended, h.folded, h.trail::text as trail, y.tally,
+           s.is_serial as successor
+    from windrow.history h
+    left join windrow.tallies y on y.serial = case when h.marks & 16 = 16 then h.serial end
+    left join windrow.successors s
+        on s.of_serial = case when h.marks & 64 = 64 then h.serial end;
+
+-- Live items with what their producers said.
+create view windrow.work as
+    select l.*, b.op, b.collection, b.branch, b.source_type, b.source_info, b.reference,
+           b.content_type, b.payload, b.blob, b.blob_bytes, b.metadata, b.cloned_from
+    from windrow.live l join windrow.bodies b on b.serial = l.serial;
+
+-- Live items and everything above them, locked, deepest first: a child has a higher serial than its
+-- parent. They are read after they are locked, so that what lies beside them is as young.
+create function windrow.lock_items(wanted bigint[]) returns setof windrow.live
+language plpgsql as $$
 declare
-    got int := 0;
-    here int;
-    total int;
-    may_have_more boolean;
-    current smallint := 32767;
-    seat int;
-    next_seat int;
-    seats int[];
-    each_max int;
-    wrapped boolean;
-    seen_all boolean;
+    above bigint[] := wanted;
 begin
     loop
-        select class into current from windrow.items
-        where queue = in_queue and stage_name = in_stage and kind = in_kind and spot = 1
-          and class < current and serial <> all (not_serials)
-        order by class desc limit 1;
-        exit when not found;
-        seat := after_tenant;
-        wrapped := false;
-        seen_all := false;
-        loop
-            seats := '{}';
-            if only_tenants is not null then
-                seats := only_tenants;
-                seen_all := true;
-            else
-                loop
-                    select tenant into next_seat from windrow.items
-                    where queue = in_queue and stage_name = in_stage and kind = in_kind
-                      and spot = 1 and class = current and tenant > seat
-                      and serial <> all (not_serials)
-                    order by tenant limit 1;
-                    if not found or (wrapped and next_seat > after_tenant) then
-                        seen_all := wrapped;
-                        exit when wrapped;
-                        wrapped := true;
-                        seat := -1;
-                        continue;
-                    end if;
-                    seat := next_seat;
-                    if seat <> all (not_tenants) then
-                        seats := seats || seat;
-                    end if;
-                    exit when cardinality(seats) >= wanted - got;
-                end loop;
-            end if;
-            each_max := (wanted - got) / greatest(cardinality(seats), 1) + 1;
-            loop
-                total := 0;
-                may_have_more := false;
-                foreach next_seat in array seats loop
-                    return query
-                        select serial from windrow.items
-                        where queue = in_queue and stage_name = in_stage and kind = in_kind
-                          and spot = 1 and class = current and tenant = next_seat
-                          and serial <> all (not_serials)
-                        order by serial limit each_max for update skip locked;
-                    get diagnostics here = row_count;
-                    total := total + here;
-                    may_have_more := may_have_more or here = each_max;
-                end loop;
-                exit when total >= wanted - got or not may_have_more;
-                each_max := each_max * 4;
-            end loop;
-            got := got + total;
-            exit when seen_all or got >= wanted;
-        end loop;
-        exit when got >= wanted;
+        above := array(select distinct parent from windrow.items
+                       where serial = any (above) and parent is not null);
+        exit when cardinality(above) = 0;
+        wanted := wanted || above;
     end loop;
-    return query
-        select serial from windrow.items
-        where queue = in_queue and stage_name = in_stage and kind = in_kind and spot = 1
-          and (only_tenants is null or tenant = any (only_tenants))
-          and tenant <> all (not_tenants) and serial <> all (not_serials)
-        order by serial limit wanted / 8 + 1 for update skip locked;
+    perform from windrow.items where serial = any (wanted) order by serial desc for update;
+    return query select * from windrow.live where serial = any (wanted);
+end
+$$;
+
+create function windrow.lock_ended(wanted bigint[]) returns setof windrow.ended
+language plpgsql as $$
+begin
+    perform from windrow.history where serial = any (wanted) order by serial desc for update;
+    return query select * from windrow.ended where serial = any (wanted);
+end
+$$;
+
+-- The first items in line at some seats, locked. A seat is a lane, a class and a tenant; each is
+-- asked for a number of items from a serial on. Nobody waits: what another claim looks at is left
+-- out.
+create function windrow.offer(
+    lanes int[], classes smallint[], tenants int[], firsts bigint[], mosts int[],
+    not_serials bigint[]
+) returns setof windrow.work language plpgsql as $$
+declare
+    offered bigint[];
+begin
+    offered := array(
+        select i.serial
+        from unnest(lanes, classes, tenants, firsts, mosts) s (lane, class, tenant, first, most)
+        cross join lateral (
+            select i.serial from windrow.items i
+            where i.lane = s.lane and i.class = s.class and i.tenant = s.tenant and i.spot = 1
+              and i.serial + 0 >= s.first and i.serial <> all (not_serials)
+            order by i.serial + 0 limit s.most for update skip locked) i);
+    return query select * from windrow.work where serial = any (offered);
+end
+$$;
+
+-- The seats of a lane where somebody is in line, each with its first serial. Goes from seat to seat
+-- by the index and reads one item of each.
+create function windrow.seats(in_lane int)
+returns table (class smallint, tenant int, first bigint) language plpgsql as $$
+#variable_conflict use_column
+declare
+    at_class smallint := 32767;
+    at_tenant int := 2147483647;
+begin
+    loop
+        select i.class, i.tenant, i.serial into at_class, at_tenant, first
+        from windrow.items i
+        where i.lane = in_lane and i.spot = 1 and (i.class, i.tenant) < (at_class, at_tenant)
+        order by i.class desc, i.tenant desc, i.serial + 0 desc limit 1;
+        exit when not found;
+        select i.serial into first from windrow.items i
+        where i.lane = in_lane and i.class = at_class and i.tenant = at_tenant and i.spot = 1
+        order by i.serial + 0 limit 1;
+        class := at_class;
+        tenant := at_tenant;
+        return next;
+    end loop;
 end
 $$;

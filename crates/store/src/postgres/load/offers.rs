@@ -1,0 +1,264 @@
+//! What is first in line for claims.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tokio_postgres::Row;
+use windrow_core::ItemId;
+use windrow_core::command::Scope;
+
+use super::{Asked, Loading, Round, serials};
+use crate::postgres::Error;
+use crate::postgres::desk::Offer;
+use crate::postgres::ledger::matches;
+use crate::postgres::line::Spot;
+use crate::postgres::needs::{Filter, Needs};
+use crate::postgres::seats::{Ask, Look};
+use crate::postgres::tx::{Step, step};
+
+/// A claim that is being looked for.
+pub(super) struct Asking {
+    filter: Filter,
+    lanes: Vec<Open>,
+    only: Option<Vec<u32>>,
+    wanted: usize,
+    not_serials: Vec<i64>,
+    /// What is asked in the next round trip.
+    asks: Vec<Ask>,
+    /// What was asked of each seat so far.
+    asked: BTreeMap<(u32, u8, u32), Ask>,
+    found: BTreeSet<ItemId>,
+    has_looked: bool,
+}
+
+/// A lane that is not paused as a whole, and the tenants that are.
+struct Open {
+    lane: u32,
+    closed_to: Vec<u32>,
+}
+
+impl Asking {
+    pub(super) fn asks(&self) -> bool {
+        !self.asks.is_empty()
+    }
+
+    fn is_open(&self, open: &Open, tenant: u32) -> bool {
+        self.only.as_ref().is_none_or(|only| only.contains(&tenant))
+            && !open.closed_to.contains(&tenant)
+    }
+}
+
+const DUE: &str = "update windrow.items set spot = 1 where serial in (\
+       select serial from windrow.items where spot = 2 and not_before <= $1 \
+       order by not_before limit 10000 for update skip locked) \
+     returning lane, class, tenant, serial";
+
+/// Puts items in line whose time has come.
+pub(in crate::postgres) fn show_due(now: windrow_core::Timestamp) -> Step {
+    step!(DUE, now.0 as i64)
+}
+
+/// Where an item that came in line stands, and its serial.
+pub(in crate::postgres) fn came(row: &Row) -> (Spot, u64) {
+    let no = |at: usize| row.get::<_, i32>(at) as u32;
+    let spot = Spot { lane: no(0), class: row.get::<_, i16>(1) as u8, tenant: no(2) };
+    (spot, row.get::<_, i64>(3) as u64)
+}
+
+impl Loading<'_> {
+    pub(super) fn begin_offers(&mut self, needs: &mut Needs) -> Vec<Asking> {
+        let aside = std::mem::take(&mut needs.aside);
+        let not_serials = serials(aside);
+        let offers = std::mem::take(&mut needs.offers);
+        let mut all: Vec<Asking> = offers
+            .into_iter()
+            .map(|(filter, wanted)| self.asking(filter, wanted, not_serials.clone()))
+            .collect();
+        all.iter_mut().for_each(|asking| self.ask_more(asking));
+        all
+    }
+
+    fn asking(&self, filter: Filter, wanted: usize, not_serials: Vec<i64>) -> Asking {
+        let names = self.desk.names.read();
+        let numbers = || filter.tenants.iter().filter_map(|text| names.find(text)).collect();
+        let only: Option<Vec<u32>> = (!filter.tenants.is_empty()).then(numbers);
+        let lanes = self.desk.config.lanes.iter();
+        let lanes = lanes.filter(|(_, lane)| matches(&filter, lane.name, |text| names.find(text)));
+        let lanes = lanes.filter_map(|(no, _)| self.open(*no)).collect();
+        let (asks, asked, found) = Default::default();
+        let has_looked = false;
+        Asking { filter, lanes, only, wanted, not_serials, asks, asked, found, has_looked }
+    }
+
+    /// Begins again, after settings or pauses turned out to be others.
+    pub(super) fn ask_anew(&self, asking: &mut Asking) {
+        let not_serials = std::mem::take(&mut asking.not_serials);
+        *asking = self.asking(asking.filter.clone(), asking.wanted, not_serials);
+    }
+
+    /// A lane, unless it is closed as a whole.
+    fn open(&self, no: u32) -> Option<Open> {
+        let names = self.desk.names.read();
+        let name = self.desk.config.lanes.get(&no)?.name;
+        let (queue, stage) = (names.text(name.queue)?, names.text(name.stage)?);
+        let here = |scope: &&Scope| {
+            scope.queue == *queue && scope.stage.as_ref().is_none_or(|only| only == stage)
+        };
+        let mut closed_to = Vec::new();
+        for scope in self.desk.config.paused.iter().filter(here) {
+            closed_to.extend(names.find(scope.tenant.as_deref()?));
+        }
+        Some(Open { lane: no, closed_to })
+    }
+
+    /// Decides what to ask next: seats that were not asked, else more of those that gave all that
+    /// was asked of them.
+    fn ask_more(&self, asking: &mut Asking) {
+        let short = asking.wanted.saturating_sub(asking.found.len());
+        if short == 0 {
+            return;
+        }
+        let seats = self.seats.lock();
+        let mut asks = Vec::new();
+        for open in &asking.lanes {
+            let here = (open.lane, 0, 0)..=(open.lane, u8::MAX, u32::MAX);
+            let asked: BTreeSet<(u8, u32)> =
+                asking.asked.range(here).map(|((_, class, tenant), _)| (*class, *tenant)).collect();
+            let is_open = |tenant| asking.is_open(open, tenant);
+            asks.extend(seats.ask(open.lane, &self.desk.turns, is_open, short, &asked));
+        }
+        if asks.is_empty() {
+            let found_at = |spot: Spot| {
+                let here = asking.found.iter().filter_map(|id| self.desk.items.get(id));
+                here.filter(|item| self.desk.spot(item) == Some(spot)).count()
+            };
+            let full = asking.asked.values().filter(|ask| found_at(ask.spot) >= ask.most);
+            asks.extend(full.map(|ask| Ask { most: ask.most * 4, ..*ask }));
+        }
+        asking.asks = asks;
+    }
+
+    pub(super) fn ask_offers(&self, offers: &[Asking], round: &mut Round) {
+        if offers.iter().any(|asking| asking.asked.is_empty() && !asking.has_looked) {
+            round.ask(Asked::Due, show_due(self.desk.now));
+        }
+        for (at, asking) in offers.iter().enumerate().filter(|(_, asking)| asking.asks()) {
+            let asks = asking.asks.iter();
+            let lanes: Vec<i32> = asks.clone().map(|ask| ask.spot.lane as i32).collect();
+            let classes: Vec<i16> = asks.clone().map(|ask| i16::from(ask.spot.class)).collect();
+            let tenants: Vec<i32> = asks.clone().map(|ask| ask.spot.tenant as i32).collect();
+            let firsts: Vec<i64> = asks.clone().map(|ask| ask.first as i64).collect();
+            let mosts: Vec<i32> = asks.map(|ask| ask.most as i32).collect();
+            let sql = "select * from windrow.offer($1, $2, $3, $4, $5, $6)";
+            let not_serials = asking.not_serials.clone();
+            let step = step!(sql, lanes, classes, tenants, firsts, mosts, not_serials);
+            round.ask(Asked::Offer(at), step);
+        }
+    }
+
+    /// What became due in this batch is in line, where it was perhaps not asked for.
+    pub(super) fn came_due(&self, offers: &mut [Asking], rows: &[Row]) {
+        let mut seats = self.seats.lock();
+        for (spot, serial) in rows.iter().map(came) {
+            seats.came(spot, serial);
+            for asking in offers.iter_mut() {
+                asking.asks.retain(|ask| ask.spot != spot || ask.first <= serial);
+            }
+        }
+    }
+
+    pub(super) fn offered(&mut self, asking: &mut Asking, rows: &[Row]) -> Result<(), Error> {
+        for ask in std::mem::take(&mut asking.asks) {
+            let spot = ask.spot;
+            asking.asked.insert((spot.lane, spot.class, spot.tenant), ask);
+        }
+        for row in rows {
+            let id = self.work(row)?;
+            asking.found.insert(id);
+        }
+        Ok(())
+    }
+
+    /// Claims that came short ask further, and look for what this server does not know of.
+    pub(super) async fn ask_further(&mut self, offers: &mut [Asking]) -> Result<(), Error> {
+        for asking in offers.iter_mut().filter(|asking| !asking.asks()) {
+            self.ask_more(asking);
+            if asking.asks() || asking.has_looked || asking.found.len() >= asking.wanted {
+                continue;
+            }
+            asking.has_looked = true;
+            self.look(asking).await?;
+            self.ask_more(asking);
+        }
+        Ok(())
+    }
+
+    /// Looks for seats that this server does not know of, or knows wrongly.
+    async fn look(&mut self, asking: &mut Asking) -> Result<(), Error> {
+        let now = self.desk.now;
+        let mut all: Vec<u32> = Vec::new();
+        let mut young: Option<(u64, Vec<u32>)> = None;
+        for Open { lane, .. } in &asking.lanes {
+            match self.seats.lock().look(*lane, now) {
+                Look::All => all.push(*lane),
+                Look::Young(from) => {
+                    let (first, lanes) = young.get_or_insert((from, Vec::new()));
+                    *first = from.min(*first);
+                    lanes.push(*lane);
+                }
+            }
+        }
+        let numbers = |lanes: &[u32]| -> Vec<i32> { lanes.iter().map(|no| *no as i32).collect() };
+        let (mut steps, mut looked) = (Vec::new(), Vec::new());
+        if !all.is_empty() {
+            let sql = "select l.no, s.class, s.tenant, s.first from unnest($1::int[]) l (no) \
+                       cross join lateral windrow.seats(l.no) s";
+            steps.push(step!(sql, numbers(&all)));
+            looked.push((Look::All, all));
+        }
+        if let Some((from, lanes)) = young {
+            let sql = "select lane, class, tenant, min(serial) from windrow.items \
+                       where serial >= $1 and spot = 1 and lane = any ($2) group by 1, 2, 3";
+            steps.push(step!(sql, from as i64, numbers(&lanes)));
+            looked.push((Look::Young(from), lanes));
+        }
+        let answers = self.tx.run(steps).await?;
+        let mut seats = self.seats.lock();
+        for ((look, lanes), rows) in looked.into_iter().zip(answers) {
+            for (spot, serial) in rows.iter().map(came) {
+                seats.came(spot, serial);
+                let seat = (spot.lane, spot.class, spot.tenant);
+                if asking.asked.get(&seat).is_some_and(|ask| serial < ask.first) {
+                    asking.asked.remove(&seat);
+                }
+            }
+            lanes.into_iter().for_each(|lane| seats.looked(lane, look, now));
+        }
+        Ok(())
+    }
+
+    /// What claims were offered, and what was asked of seats for it.
+    pub(super) fn end_offers(&mut self, offers: Vec<Asking>) {
+        for asking in offers {
+            let Asking { filter, wanted, asked, found, .. } = asking;
+            for ask in asked.into_values() {
+                let here = found.iter().copied().filter(|id| {
+                    let item = self.desk.items.get(id);
+                    item.and_then(|item| self.desk.spot(item)) == Some(ask.spot)
+                });
+                let here: BTreeSet<ItemId> = here.collect();
+                let known = self.desk.asked.iter_mut().find(|(known, _)| known.spot == ask.spot);
+                match known {
+                    Some((known, all)) => {
+                        all.extend(here);
+                        known.first = known.first.min(ask.first);
+                        known.most = known.most.max(ask.most);
+                    }
+                    None => self.desk.asked.push((ask, here)),
+                }
+            }
+            let more = found.len() >= wanted;
+            let items = found.into_iter().collect();
+            self.desk.offers.insert(filter, Offer { items, asked: wanted, more });
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Seats: where in line this server believes that somebody waits.
+//!
+//! A seat is a lane, a class and a tenant, with a mark: nothing of it lies before that serial. So a
+//! claim reads the index from there on and does not pass by what was taken before, which stays in
+//! the index as long as any old snapshot could see it. What this server puts in line it knows; what
+//! others do they tell, or it is found by looking: often at what is young, now and then at all.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use windrow_core::Timestamp;
+
+use super::line::{Spot, Turns};
+
+/// Serials of items whose batches may still be under way are no older than this.
+const UNDER_WAY_MS: u64 = 250;
+/// How far back a look at what is young goes beyond the last one.
+const YOUNG_MS: u64 = 1_000;
+/// How often everything is looked at.
+const ALL_EVERY_MS: u64 = 5_000;
+
+/// What a claim asks of one seat.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Ask {
+    pub(super) spot: Spot,
+    pub(super) first: u64,
+    pub(super) most: usize,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Seats {
+    lanes: HashMap<u32, BTreeMap<(Reverse<u8>, u32), u64>>,
+    looked: HashMap<u32, Looked>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Looked {
+    at_all: Timestamp,
+    at_young: Timestamp,
+}
+
+/// What has to be looked at before a lane can be said to be empty.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Look {
+    All,
+    /// Items from this serial on.
+    Young(u64),
+}
+
+fn serial_at(time: u64) -> u64 {
+    time << 16
+}
+
+impl Seats {
+    /// Somebody is in line.
+    pub(super) fn came(&mut self, spot: Spot, serial: u64) {
+        let seats = self.lanes.entry(spot.lane).or_default();
+        let mark = seats.entry((Reverse(spot.class), spot.tenant)).or_insert(serial);
+        *mark = serial.min(*mark);
+    }
+
+    /// A claim asked from `asked.first` on: the first that is left is `left`, or nobody is. What
+    /// came since, with a lower serial or by a batch that is still under way, stays.
+    pub(super) fn left(&mut self, asked: &Ask, left: Option<u64>, now: Timestamp) {
+        let Some(seats) = self.lanes.get_mut(&asked.spot.lane) else { return };
+        let seat = (Reverse(asked.spot.class), asked.spot.tenant);
+        let Some(mark) = seats.get_mut(&seat) else { return };
+        if *mark < asked.first {
+            return;
+        }
+        let safe = serial_at(now.0.saturating_sub(UNDER_WAY_MS));
+        match left {
+            Some(left) => *mark = left.min(safe.max(asked.first)),
+            None if *mark == asked.first => {
+                seats.remove(&seat);
+            }
+            None => {}
+        }
+    }
+
+    /// What is known of a lane no longer holds.
+    pub(super) fn forget(&mut self, lane: u32) {
+        self.lanes.remove(&lane);
+        self.looked.remove(&lane);
+    }
+
+    /// The seats of a lane to ask for `wanted` items, apart from those that were asked: the highest
+    /// classes first, tenants by turns, and the oldest.
+    pub(super) fn ask(
+        &self,
+        lane: u32,
+        turns: &Turns,
+        open: impl Fn(u32) -> bool,
+        wanted: usize,
+        asked: &BTreeSet<(u8, u32)>,
+    ) -> Vec<Ask> {
+        let Some(seats) = self.lanes.get(&lane) else { return Vec::new() };
+        let free = |(Reverse(class), tenant): &(Reverse<u8>, u32)| {
+            open(*tenant) && !asked.contains(&(*class, *tenant))
+        };
+        let Some((Reverse(class), _)) = seats.keys().find(|seat| free(seat)).copied() else {
+            return Vec::new();
+        };
+        let here = (Reverse(class), 0)..=(Reverse(class), u32::MAX);
+        let here: Vec<_> = seats.range(here).filter(|(seat, _)| free(seat)).collect();
+        let last = turns.last_tenant(lane, class);
+        let next = last.map_or(0, |last| here.partition_point(|((_, no), _)| *no <= last));
+        let in_turn = here[next..].iter().chain(&here[..next]).take(wanted);
+        let each = wanted.div_ceil(here.len().min(wanted));
+        let mut asks: Vec<Ask> = in_turn
+            .map(|((_, tenant), mark)| Ask {
+                spot: Spot { lane, class, tenant: *tenant },
+                first: **mark,
+                most: each,
+            })
+            .collect();
+        let oldest = wanted / windrow_core::limits::OLDEST_EVERY as usize + 1;
+        let mut by_age: Vec<_> = seats.iter().filter(|(seat, _)| free(seat)).collect();
+        if by_age.len() > oldest {
+            by_age.select_nth_unstable_by_key(oldest - 1, |(_, mark)| **mark);
+            by_age.truncate(oldest);
+        }
+        for ((Reverse(class), tenant), mark) in by_age {
+            let spot = Spot { lane, class: *class, tenant: *tenant };
+            match asks.iter_mut().find(|ask| ask.spot == spot) {
+                Some(ask) => ask.most = ask.most.max(oldest),
+                None => asks.push(Ask { spot, first: *mark, most: oldest }),
+            }
+        }
+        asks
+    }
+
+    /// What to look at before this lane can be said to be empty.
+    pub(super) fn look(&self, lane: u32, now: Timestamp) -> Look {
+        match self.looked.get(&lane) {
+            Some(looked) if now >= looked.at_all && now.since(looked.at_all) < ALL_EVERY_MS => {
+                Look::Young(serial_at(looked.at_young.0.saturating_sub(YOUNG_MS)))
+            }
+            _ => Look::All,
+        }
+    }
+
+    /// A lane was looked at.
+    pub(super) fn looked(&mut self, lane: u32, look: Look, now: Timestamp) {
+        let known = self.looked.entry(lane).or_insert(Looked { at_all: now, at_young: now });
+        known.at_young = now;
+        if look == Look::All {
+            known.at_all = now;
+        }
+    }
+}
