@@ -41,6 +41,22 @@ impl Until {
         Until { time: None, left: Some(Arc::new(AtomicI64::new(items as i64))) }
     }
 
+    /// Never: whoever uses it has another reason to stop.
+    pub fn endless() -> Until {
+        Until { time: None, left: None }
+    }
+
+    /// How many items may be begun next, at most `batch`, so that all of them come to the number
+    /// exactly; none when it is over.
+    pub fn next(&self, batch: usize) -> Option<usize> {
+        if self.time.is_some_and(|time| Instant::now() >= time) {
+            return None;
+        }
+        let Some(left) = &self.left else { return Some(batch) };
+        let before = left.fetch_sub(batch as i64, Ordering::Relaxed);
+        (before > 0).then(|| batch.min(before as usize))
+    }
+
     /// Whether another so many items may be begun.
     pub fn takes(&self, items: usize) -> bool {
         let early = self.time.is_none_or(|time| Instant::now() < time);
@@ -101,6 +117,12 @@ impl Maker {
     pub fn payload(&self, number: u64) -> Vec<u8> {
         let from = (number as usize).wrapping_mul(61) % (self.noise.len() - PAYLOAD_BYTES);
         self.noise[from..from + PAYLOAD_BYTES].to_vec()
+    }
+
+    /// Payloads alone, for queues that know no keys.
+    pub fn payloads(&self, items: usize) -> Vec<Vec<u8>> {
+        let first = self.next.fetch_add(items as u64, Ordering::Relaxed);
+        (first..first + items as u64).map(|number| self.payload(number)).collect()
     }
 
     pub fn batch(&self, items: usize) -> Vec<NewItem> {

@@ -1,7 +1,7 @@
 //! The benches: Windrow beside the limit of the machine, one scenario per process.
 //!
 //! [`scenario`] runs named scenarios as child processes, so that memory is measured in a fresh one;
-//! `queue/` has those of `bench queue`. A scenario drives any store through [`clients`], alternates
+//! `queue/` has those of `bench queue`; `postgres/` is the bench of the PostgreSQL store. A scenario drives any store through [`clients`], alternates
 //! with the [`limit`] where a ratio is wanted, and hands back [`report::Row`]s. What is demanded of
 //! the rows is a list of [`report::Bar`]s. A later bench brings its own scenarios and bars and uses
 //! the rest as it is.
@@ -11,6 +11,7 @@ pub mod counted;
 pub mod limit;
 pub mod machine;
 pub mod measure;
+pub mod postgres;
 pub mod queue;
 pub mod report;
 pub mod rig;

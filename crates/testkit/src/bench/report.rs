@@ -1,6 +1,7 @@
 //! Rows, bars and checks, as a table for people and as JSON for programs.
 
 use std::fmt::Write as _;
+use std::io::Write as _;
 
 use anyhow::Context as _;
 use serde_json::{Map, Value, json};
@@ -183,6 +184,44 @@ impl Check {
     }
 }
 
+/// Every bar against the rows. One whose row was measured without its figure was not met; in a whole
+/// run, neither was one whose row was not measured.
+pub fn check(bars: &[Bar], rows: &[Row], whole: bool) -> Vec<Check> {
+    let missing = |bar: &Bar| Check {
+        name: bar.name.into(),
+        want: "a figure".into(),
+        got: "not measured".into(),
+        ok: false,
+    };
+    let checks = bars.iter().filter_map(|bar| {
+        let wanted = whole || rows.iter().any(|row| row.name == bar.row);
+        bar.check(rows).or_else(|| wanted.then(|| missing(bar)))
+    });
+    checks.collect()
+}
+
+/// Prints everything: a table and a line per check, or JSON.
+pub fn tell(
+    as_json: bool,
+    quick: bool,
+    machine: &Value,
+    rows: &[Row],
+    checks: &[Check],
+) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    if as_json {
+        let rows: Vec<Value> = rows.iter().map(Row::to_json).collect();
+        let checks: Vec<Value> = checks.iter().map(Check::to_json).collect();
+        let whole = json!({ "machine": machine, "rows": rows, "checks": checks });
+        return Ok(writeln!(out, "{whole}")?);
+    }
+    writeln!(out, "\n{machine}\n\n{}\n{}", table(rows), lines(checks))?;
+    if quick {
+        writeln!(out, "quick: sizes are scaled down; this indicates and proves nothing")?;
+    }
+    Ok(())
+}
+
 /// One line per check.
 pub fn lines(checks: &[Check]) -> String {
     let width = checks.iter().map(|check| check.name.len()).max().unwrap_or(0);
@@ -215,6 +254,15 @@ mod tests {
         check(most(0.5, 0.4), true);
         check(most(0.5, 0.3), false);
         assert_eq!(bar(Want::AtLeast(0.0)).check(&[]), None);
+    }
+
+    #[test]
+    fn a_bar_without_its_figure_is_missed_and_one_without_its_row_only_in_a_whole_run() {
+        let bars = [bar(Want::AtLeast(1.0))];
+        let row = Row::new("row").with("other", 2.0);
+        assert!(!check(&bars, &[row], false)[0].ok);
+        assert!(check(&bars, &[], false).is_empty());
+        assert!(!check(&bars, &[], true)[0].ok);
     }
 
     #[test]

@@ -2,14 +2,15 @@
 
 use std::process::ExitCode;
 
-use windrow_testkit::bench::queue;
+use windrow_testkit::bench::{postgres, queue};
 
 fn main() -> ExitCode {
     let mut words: Vec<_> = std::env::args_os().skip(1).collect();
     let name = if words.is_empty() { Default::default() } else { words.remove(0) };
     let met = match name.to_str() {
         Some("queue") => queue::run(words),
-        _ => Err(anyhow::anyhow!("which bench? There is: queue\n\n{}", queue::HELP)),
+        Some("postgres") => postgres::run(words),
+        _ => Err(anyhow::anyhow!("which bench?\n\n{}\n{}", queue::HELP, postgres::HELP)),
     };
     match met {
         Ok(true) => ExitCode::SUCCESS,

@@ -47,6 +47,8 @@ pub struct Postgres {
     bin: PathBuf,
     account: Account,
     port: u16,
+    /// Settings on top of the usual ones.
+    settings: Vec<String>,
     /// `None` while it is stopped.
     child: Option<Child>,
     place: Place,
@@ -61,12 +63,24 @@ const PORTS_TRIED: usize = 5;
 impl Postgres {
     /// A new, empty server.
     pub fn start(version: Version, durability: Durability) -> anyhow::Result<Postgres> {
+        Postgres::start_with(version, durability, &[])
+    }
+
+    /// A new, empty server with settings (`name=value`) on top of the usual ones.
+    pub fn start_with(
+        version: Version,
+        durability: Durability,
+        settings: &[&str],
+    ) -> anyhow::Result<Postgres> {
         let account = Account::find()?;
         let place = Place::new()?;
         let bin = within_reach(version.bin()?, account, &place)?;
         account.own(place.dir())?;
         let port = free_port()?;
-        let mut server = Postgres { version, durability, bin, account, port, child: None, place };
+        let settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
+        let child = None;
+        let mut server =
+            Postgres { version, durability, bin, account, port, settings, child, place };
         server.make_cluster().with_context(|| format!("cannot make a cluster of {version}"))?;
         for _ in 1..PORTS_TRIED {
             match server.start_again() {
@@ -174,6 +188,7 @@ impl Postgres {
                 settings.push(format!("{setting}=off"));
             }
         }
+        settings.extend_from_slice(&self.settings);
         settings.into_iter().flat_map(|setting| ["-c".to_owned(), setting]).collect()
     }
 
@@ -231,6 +246,11 @@ impl Drop for Postgres {
 
 impl Version {
     pub const ALL: [Version; 2] = [Version::V15, Version::V18];
+
+    /// Whether an installation is on this machine.
+    pub fn is_here(self) -> bool {
+        self.bin().is_ok()
+    }
 
     fn number(self) -> &'static str {
         match self {

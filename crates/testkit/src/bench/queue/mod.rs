@@ -16,11 +16,11 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use lexopt::prelude::*;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::report::{Bar, Check, Row, Want, lines, table};
+use super::machine;
+use super::report::{Bar, Row, Want, check, tell};
 use super::scenario::{Scenario, Stage, run_here, run_in_child};
-use super::{machine, report};
 
 pub const HELP: &str = "\
 bench queue [--json] [--quick] [--only NAME] [--dir DIR]
@@ -132,8 +132,8 @@ pub fn run(words: Vec<OsString>) -> anyhow::Result<bool> {
     let measured = measure(&asked);
     std::fs::remove_dir_all(&asked.dir)?;
     let (machine, rows) = measured?;
-    let checks = check(&rows, asked.only.is_none());
-    tell(&asked, &machine, &rows, &checks)?;
+    let checks = check(&BARS, &rows, asked.only.is_none());
+    tell(asked.json, asked.quick, &machine, &rows, &checks)?;
     Ok(asked.quick || checks.iter().all(|check| check.ok))
 }
 
@@ -182,34 +182,4 @@ fn measure(asked: &Asked) -> anyhow::Result<(Value, Vec<Row>)> {
         }
     }
     Ok((machine, rows))
-}
-
-/// Every bar against the rows. In a whole run, one that was not measured was not met.
-fn check(rows: &[Row], whole: bool) -> Vec<Check> {
-    let missing = |bar: &Bar| Check {
-        name: bar.name.into(),
-        want: "a figure".into(),
-        got: "not measured".into(),
-        ok: false,
-    };
-    let checks = BARS.iter().filter_map(|bar| {
-        let check = bar.check(rows);
-        if whole { Some(check.unwrap_or_else(|| missing(bar))) } else { check }
-    });
-    checks.collect()
-}
-
-fn tell(asked: &Asked, machine: &Value, rows: &[Row], checks: &[Check]) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
-    if asked.json {
-        let rows: Vec<Value> = rows.iter().map(Row::to_json).collect();
-        let checks: Vec<Value> = checks.iter().map(report::Check::to_json).collect();
-        let whole = json!({ "machine": machine, "rows": rows, "checks": checks });
-        return Ok(writeln!(out, "{whole}")?);
-    }
-    writeln!(out, "\n{machine}\n\n{}\n{}", table(rows), lines(checks))?;
-    if asked.quick {
-        writeln!(out, "quick: sizes are scaled down; this indicates and proves nothing")?;
-    }
-    Ok(())
 }

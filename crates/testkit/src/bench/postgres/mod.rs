@@ -1,0 +1,116 @@
+//! `bench postgres`: Windrow on PostgreSQL beside a bare loop and two peers, on one server.
+//!
+//! 256-byte payloads that do not compress, a key on every item of Windrow, a sync before every
+//! answer. Everybody has a database of its own on the same server and takes turns in short rounds,
+//! so that a slow moment of the machine meets all of them.
+
+mod bare;
+mod contender;
+mod ground;
+mod hands;
+mod ours;
+mod rates;
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::time::Instant;
+
+use anyhow::Context as _;
+use lexopt::prelude::*;
+
+use self::ground::Ground;
+use super::machine;
+use super::report::{Bar, Row, Want, check, tell};
+
+pub const HELP: &str = "\
+bench postgres [--json] [--quick] [--only NAMES] [--width N]
+  Measures Windrow on PostgreSQL beside a bare SKIP LOCKED loop.
+  --only NAMES  some of: enqueue, claim, life (comma between them)
+  --quick       fewer and shorter rounds; indicates, proves nothing
+  --width N     submits that Windrow has under way at once (4)
+  --json        prints {machine, rows, checks} instead of a table
+";
+
+/// A named part of the bench.
+struct Part {
+    name: &'static str,
+    run: fn(&Ground) -> anyhow::Result<Vec<Row>>,
+}
+
+const PARTS: [Part; 3] = [
+    Part { name: "enqueue", run: rates::enqueue },
+    Part { name: "claim", run: rates::claim },
+    Part { name: "life", run: rates::life },
+];
+
+const BARS: [Bar; 4] = [
+    least("claim+settle 1x16, times the bare loop", "claim+settle 1x16", "of_bare", 2.0),
+    least("claim+settle 100x4, times the bare loop", "claim+settle 100x4", "of_bare", 0.8),
+    least("enqueue 100x4, times the bare loop", "enqueue 100x4", "of_bare", 0.6),
+    least("life cycle, times the bare loop", rates::LIFE, "of_bare", 1.0),
+];
+
+const fn least(name: &'static str, row: &'static str, figure: &'static str, least: f64) -> Bar {
+    Bar { name, row, figure, want: Want::AtLeast(least) }
+}
+
+#[derive(Debug)]
+struct Asked {
+    json: bool,
+    quick: bool,
+    only: Option<Vec<String>>,
+    width: usize,
+    pinned_minutes: f64,
+}
+
+/// Runs the bench; false if a bar was missed.
+pub fn run(words: Vec<OsString>) -> anyhow::Result<bool> {
+    let Some(asked) = read(words)? else {
+        write!(std::io::stdout(), "{HELP}")?;
+        return Ok(true);
+    };
+    let mut machine = machine::describe(&std::env::temp_dir())?;
+    let ground = Ground::new(asked.quick, asked.pinned_minutes, asked.width)?;
+    machine["postgres"] = ground.sql("postgres", "show server_version")?.into();
+    machine["width"] = asked.width.into();
+    machine["pinned_minutes"] = ground.pinned_minutes.into();
+    eprintln!("{machine}");
+    let mut rows = Vec::new();
+    for part in &PARTS {
+        let wanted = |only: &Vec<String>| only.iter().any(|name| name == part.name);
+        if asked.only.as_ref().is_none_or(wanted) {
+            eprintln!("{} …", part.name);
+            let begun = Instant::now();
+            rows.extend((part.run)(&ground).with_context(|| part.name)?);
+            eprintln!("{} took {:.0} s", part.name, begun.elapsed().as_secs_f64());
+        }
+    }
+    let checks = check(&BARS, &rows, asked.only.is_none());
+    tell(asked.json, asked.quick, &machine, &rows, &checks)?;
+    Ok(checks.iter().all(|check| check.ok))
+}
+
+fn read(words: Vec<OsString>) -> anyhow::Result<Option<Asked>> {
+    let (width, pinned_minutes) = (ours::WIDTH, 10.0);
+    let mut asked = Asked { json: false, quick: false, only: None, width, pinned_minutes };
+    let mut words = lexopt::Parser::from_args(words);
+    while let Some(word) = words.next()? {
+        match word {
+            Long("json") => asked.json = true,
+            Long("quick") => asked.quick = true,
+            Long("only") => {
+                let names = words.value()?.string()?;
+                let names: Vec<String> = names.split(',').map(str::to_owned).collect();
+                for name in &names {
+                    let known = PARTS.iter().any(|part| part.name == name);
+                    anyhow::ensure!(known, "no part {name}\n\n{HELP}");
+                }
+                asked.only = Some(names);
+            }
+            Long("width") => asked.width = words.value()?.parse()?,
+            Long("help") | Short('h') => return Ok(None),
+            word => return Err(word.unexpected().into()),
+        }
+    }
+    Ok(Some(asked))
+}
