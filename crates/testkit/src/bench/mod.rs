@@ -1,10 +1,10 @@
 //! The benches: Windrow beside the limit of the machine, one scenario per process.
 //!
 //! [`scenario`] runs named scenarios as child processes, so that memory is measured in a fresh one;
-//! `queue/` has those of `bench queue`; `postgres/` is the bench of the PostgreSQL store. A scenario drives any store through [`clients`], alternates
+//! `queue/` has those of `bench queue`. A scenario drives any store through [`clients`], alternates
 //! with the [`limit`] where a ratio is wanted, and hands back [`report::Row`]s. What is demanded of
-//! the rows is a list of [`report::Bar`]s. A later bench brings its own scenarios and bars and uses
-//! the rest as it is.
+//! the rows is a list of [`report::Bar`]s. `postgres/` is the bench of the PostgreSQL store, beside
+//! its peers instead of the limit; it uses the same clients, rows and bars.
 
 pub mod clients;
 pub mod counted;

@@ -184,8 +184,8 @@ impl Check {
     }
 }
 
-/// Every bar against the rows. One whose row was measured without its figure was not met; in a whole
-/// run, neither was one whose row was not measured.
+/// Every bar against the rows. One whose row lacks its figure was not met; in a whole run, neither
+/// was one whose row was not measured.
 pub fn check(bars: &[Bar], rows: &[Row], whole: bool) -> Vec<Check> {
     let missing = |bar: &Bar| Check {
         name: bar.name.into(),

@@ -6,6 +6,7 @@ use anyhow::{Context as _, ensure};
 use tokio::runtime::Runtime;
 use tokio_postgres::{Client, NoTls};
 
+use super::{Asked, peers};
 use crate::servers::{Durability, Postgres, Version};
 
 /// For everybody. Durability stays as PostgreSQL ships it.
@@ -20,14 +21,20 @@ pub(super) struct Ground {
     pub(super) pinned_minutes: f64,
     /// Submits that an engine has under way at once.
     pub(super) width: usize,
+    /// Without them, their rows lack figures and their bars are missed.
+    pub(super) has_peers: bool,
     /// How the bare loop claims, once that was tried.
     pub(super) bare_claims: OnceLock<[usize; 2]>,
     server: Postgres,
 }
 
 impl Ground {
-    pub(super) fn new(quick: bool, pinned_minutes: f64, width: usize) -> anyhow::Result<Ground> {
-        let version = if Version::V18.is_here() { Version::V18 } else { Version::V15 };
+    pub(super) fn new(asked: &Asked) -> anyhow::Result<Ground> {
+        let version = match asked.version {
+            Some(version) => version,
+            None if Version::V18.is_here() => Version::V18,
+            None => Version::V15,
+        };
         let server = Postgres::start_with(version, Durability::Real, &SETTINGS)?;
         for setting in DURABLE {
             let is = server.psql("postgres", &format!("show {setting}"))?;
@@ -37,7 +44,19 @@ impl Ground {
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.worker_threads(threads).enable_all().build()?;
         let bare_claims = OnceLock::new();
-        Ok(Ground { runtime, quick, pinned_minutes, width, bare_claims, server })
+        let missing = if asked.peers { peers::missing() } else { Some("not asked for".into()) };
+        if let Some(why) = &missing {
+            eprintln!("PEERS SKIPPED: {why}; their checks are not met");
+        }
+        Ok(Ground {
+            runtime,
+            quick: asked.quick,
+            pinned_minutes: asked.pinned_minutes,
+            width: asked.width,
+            has_peers: missing.is_none(),
+            bare_claims,
+            server,
+        })
     }
 
     pub(super) fn url(&self, database: &str) -> String {

@@ -9,6 +9,7 @@ mod contender;
 mod ground;
 mod hands;
 mod ours;
+mod peers;
 mod rates;
 
 use std::ffi::OsString;
@@ -21,6 +22,7 @@ use lexopt::prelude::*;
 use self::ground::Ground;
 use super::machine;
 use super::report::{Bar, Row, Want, check, tell};
+use crate::servers::Version;
 
 pub const HELP: &str = "\
 bench postgres [--json] [--quick] [--only NAMES] [--width N]
@@ -43,11 +45,23 @@ const PARTS: [Part; 3] = [
     Part { name: "life", run: rates::life },
 ];
 
-const BARS: [Bar; 4] = [
-    least("claim+settle 1x16, times the bare loop", "claim+settle 1x16", "of_bare", 2.0),
-    least("claim+settle 100x4, times the bare loop", "claim+settle 100x4", "of_bare", 0.8),
-    least("enqueue 100x4, times the bare loop", "enqueue 100x4", "of_bare", 0.6),
+const CLAIM_1: &str = "claim+settle 1x16";
+const CLAIM_100: &str = "claim+settle 100x4";
+const ENQUEUE_100: &str = "enqueue 100x4";
+
+const BARS: [Bar; 12] = [
+    least("claim+settle 1x16, times the bare loop", CLAIM_1, "of_bare", 2.0),
+    least("claim+settle 1x16, times graphile-worker", CLAIM_1, "of_graphile", 2.0),
+    least("claim+settle 1x16, times pg-boss 10", CLAIM_1, "of_pgboss", 2.0),
+    least("claim+settle 100x4, times the bare loop", CLAIM_100, "of_bare", 0.8),
+    least("claim+settle 100x4, times graphile-worker", CLAIM_100, "of_graphile", 1.0),
+    least("claim+settle 100x4, times pg-boss 10", CLAIM_100, "of_pgboss", 1.0),
+    least("enqueue 100x4, times the bare loop", ENQUEUE_100, "of_bare", 0.6),
+    least("enqueue 100x4, times graphile-worker", ENQUEUE_100, "of_graphile", 1.0),
+    least("enqueue 100x4, times pg-boss 10", ENQUEUE_100, "of_pgboss", 1.0),
     least("life cycle, times the bare loop", rates::LIFE, "of_bare", 1.0),
+    least("life cycle, times graphile-worker", rates::LIFE, "of_graphile", 1.0),
+    least("life cycle, times pg-boss 10", rates::LIFE, "of_pgboss", 1.0),
 ];
 
 const fn least(name: &'static str, row: &'static str, figure: &'static str, least: f64) -> Bar {
@@ -61,6 +75,16 @@ struct Asked {
     only: Option<Vec<String>>,
     width: usize,
     pinned_minutes: f64,
+    version: Option<Version>,
+    peers: bool,
+}
+
+impl Default for Asked {
+    fn default() -> Asked {
+        let (width, pinned_minutes) = (ours::WIDTH, 10.0);
+        let (json, quick, only, version, peers) = (false, false, None, None, true);
+        Asked { json, quick, only, width, pinned_minutes, version, peers }
+    }
 }
 
 /// Runs the bench; false if a bar was missed.
@@ -70,7 +94,7 @@ pub fn run(words: Vec<OsString>) -> anyhow::Result<bool> {
         return Ok(true);
     };
     let mut machine = machine::describe(&std::env::temp_dir())?;
-    let ground = Ground::new(asked.quick, asked.pinned_minutes, asked.width)?;
+    let ground = Ground::new(&asked)?;
     machine["postgres"] = ground.sql("postgres", "show server_version")?.into();
     machine["width"] = asked.width.into();
     machine["pinned_minutes"] = ground.pinned_minutes.into();
@@ -91,8 +115,7 @@ pub fn run(words: Vec<OsString>) -> anyhow::Result<bool> {
 }
 
 fn read(words: Vec<OsString>) -> anyhow::Result<Option<Asked>> {
-    let (width, pinned_minutes) = (ours::WIDTH, 10.0);
-    let mut asked = Asked { json: false, quick: false, only: None, width, pinned_minutes };
+    let mut asked = Asked::default();
     let mut words = lexopt::Parser::from_args(words);
     while let Some(word) = words.next()? {
         match word {
@@ -108,6 +131,15 @@ fn read(words: Vec<OsString>) -> anyhow::Result<Option<Asked>> {
                 asked.only = Some(names);
             }
             Long("width") => asked.width = words.value()?.parse()?,
+            Long("pinned-minutes") => asked.pinned_minutes = words.value()?.parse()?,
+            Long("no-peers") => asked.peers = false,
+            Long("postgres") => {
+                asked.version = match words.value()?.string()?.as_str() {
+                    "15" => Some(Version::V15),
+                    "18" => Some(Version::V18),
+                    other => anyhow::bail!("no PostgreSQL {other} here; 15 or 18"),
+                }
+            }
             Long("help") | Short('h') => return Ok(None),
             word => return Err(word.unexpected().into()),
         }

@@ -2,7 +2,7 @@
 
 use super::contender::{Job, Side};
 use super::ground::Ground;
-use super::{bare, ours};
+use super::{bare, ours, peers};
 use crate::bench::clients::Load;
 use crate::bench::measure::Round;
 use crate::bench::report::Row;
@@ -36,7 +36,7 @@ pub(super) fn claim(ground: &Ground) -> anyhow::Result<Vec<Row>> {
 }
 
 fn rate(ground: &Ground, name: String, load: Load, stock: u64) -> anyhow::Result<Row> {
-    let mut sides = sides();
+    let mut sides = sides(ground);
     let warm = Job::Rate { load, seconds: WARM_S };
     for side in &mut sides {
         side.prepare(ground, stock)?;
@@ -53,7 +53,7 @@ fn rate(ground: &Ground, name: String, load: Load, stock: u64) -> anyhow::Result
 }
 
 pub(super) fn life(ground: &Ground) -> anyhow::Result<Vec<Row>> {
-    let mut sides = sides();
+    let mut sides = sides(ground);
     let job = Job::Life { load: LIFE_LOAD, items: ground.items(LIFE_ITEMS) };
     for side in &mut sides {
         side.prepare(ground, 0)?;
@@ -67,9 +67,15 @@ pub(super) fn life(ground: &Ground) -> anyhow::Result<Vec<Row>> {
     Ok(vec![row(ground, LIFE.to_owned(), sides)])
 }
 
-/// Everybody who can be measured here.
-fn sides() -> Vec<Side> {
-    vec![Side::new(Box::new(ours::Ours::new())), Side::new(Box::new(bare::Bare::new()))]
+/// Everybody who can be measured here, Windrow first.
+fn sides(ground: &Ground) -> Vec<Side> {
+    let mut sides =
+        vec![Side::new(Box::new(ours::Ours::new())), Side::new(Box::new(bare::Bare::new()))];
+    if ground.has_peers {
+        let peers = peers::PACKAGES.map(|package| Side::new(Box::new(peers::Peer::new(package))));
+        sides.extend(peers);
+    }
+    sides
 }
 
 /// Windrow's figures, what each of the others did, and how many times that Windrow did.
@@ -82,7 +88,9 @@ fn row(ground: &Ground, name: String, sides: Vec<Side>) -> Row {
         let ratio = Round::ratio(&ours.rounds, &other.rounds);
         said += &format!(", {ratio:.2} of {who} {per_s:.0}/s");
         row = row.with(&format!("{who}_per_s"), per_s).with(&format!("of_{who}"), ratio);
-        row = row.with(&format!("{who}_p50_us"), other.median().p50_us);
+        if other.median().p50_us > 0.0 {
+            row = row.with(&format!("{who}_p50_us"), other.median().p50_us);
+        }
     }
     ground.say(&said);
     row
