@@ -38,7 +38,14 @@ impl Until {
     }
 
     pub fn items(items: u64) -> Until {
-        Until { time: None, left: Some(Arc::new(AtomicI64::new(items as i64))) }
+        Until::endless().or_items(Some(items))
+    }
+
+    /// Or after so many items, if that comes first.
+    #[must_use]
+    pub fn or_items(self, items: Option<u64>) -> Until {
+        let left = items.map(|items| Arc::new(AtomicI64::new(items as i64)));
+        Until { left, ..self }
     }
 
     /// Never: whoever uses it has another reason to stop.

@@ -91,7 +91,7 @@ impl Bare {
         self.create(ground)?;
         let mut chosen = [0; 2];
         for (chosen, (batch, workers)) in chosen.iter_mut().zip([(1, 16), (100, 4)]) {
-            let job = Job::Rate { load: Load { producers: 0, workers, batch }, seconds: TRIAL_S };
+            let job = Job::rate(Load { producers: 0, workers, batch }, TRIAL_S);
             let mut rates = [Vec::new(), Vec::new()];
             for _ in 0..TRIALS {
                 for (which, rates) in rates.iter_mut().enumerate() {
@@ -150,9 +150,8 @@ impl Contender for Bare {
     }
 
     fn run(&mut self, ground: &Ground, job: &Job) -> anyhow::Result<Outcome> {
-        let (Job::Rate { load, .. } | Job::Life { load, .. }) = job;
         let chosen = ground.bare_claims.get().context("reset comes first")?;
-        self.work(ground, job, chosen[usize::from(load.batch > 1)])
+        self.work(ground, job, chosen[usize::from(job.load().batch > 1)])
     }
 
     fn waiting(&mut self, ground: &Ground) -> anyhow::Result<u64> {

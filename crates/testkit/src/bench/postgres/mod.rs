@@ -6,11 +6,18 @@
 
 mod bare;
 mod contender;
+mod depth;
+mod finished;
 mod ground;
 mod hands;
+mod history;
 mod ours;
+mod pairs;
 mod peers;
+mod pinned;
 mod rates;
+mod servers;
+mod tree;
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -25,31 +32,66 @@ use super::report::{Bar, Row, Want, check, tell};
 use crate::servers::Version;
 
 pub const HELP: &str = "\
-bench postgres [--json] [--quick] [--only NAMES] [--width N]
-  Measures Windrow on PostgreSQL beside a bare SKIP LOCKED loop.
-  --only NAMES  some of: enqueue, claim, life (comma between them)
-  --quick       fewer and shorter rounds; indicates, proves nothing
-  --width N     submits that Windrow has under way at once (4)
-  --json        prints {machine, rows, checks} instead of a table
+bench postgres [--json] [--quick] [--only PARTS] [--pinned-minutes N] [--width N]
+               [--postgres 15|18] [--no-peers]
+  Measures Windrow on PostgreSQL, in one run on one server with its default durability, beside a
+  bare SKIP LOCKED loop that keeps no history, and beside graphile-worker and pg-boss 10. Everybody
+  has a database of its own and takes turns in short rounds; figures are medians, ratios are medians
+  of what Windrow did in a round over what the other did in the round beside it. After loading and
+  after every round items are counted: one that is lost or doubled ends the run. Fails if a bar is
+  not met; peers that are not installed are bars not met.
+
+  --only PARTS        some of these, with commas between them:
+      enqueue   1x1, 1x16 and 100x4 (batch x clients)
+      claim     claim+settle 1x16 and 100x4
+      life      100 thousand items come and go, 4 producers and 4 consumers in batches of 100
+      tree      16 workers on the chunks of one tree of 10 thousand, and on unrelated items
+      depth     claim+settle with 10 thousand and with 1 million items waiting
+      servers   one server, and two on one database, each with clients of its own; two together may
+                not do less than one, beyond the noise: the upper end of the confidence interval of
+                the median ratio reaches 1, and the median 0.9
+      finished  claim+settle with 10 million finished items kept, and with none
+      pinned    500 items/s flow while a transaction holds a snapshot; claim+settle then, and before
+  --pinned-minutes N  how long the snapshot is held before the second measurement (10)
+  --quick             fewer and shorter rounds, a tenth of the items, without finished and pinned
+                      unless they are asked for; indicates, proves nothing
+  --width N           submits that an engine of Windrow has under way at once (4)
+  --postgres 15|18    which server; by default the newest that is here
+  --no-peers          without graphile-worker and pg-boss, for tuning; their bars are not met
+  --json              prints {machine, rows, checks} instead of a table
+
+  The whole takes about an hour and 10 GB in the temporary directory. While tuning:
+  cargo xtask bench postgres --quick --no-peers --only claim,enqueue
 ";
 
 /// A named part of the bench.
 struct Part {
     name: &'static str,
     run: fn(&Ground) -> anyhow::Result<Vec<Row>>,
+    /// Left out if somebody is in a hurry.
+    is_long: bool,
 }
 
-const PARTS: [Part; 3] = [
-    Part { name: "enqueue", run: rates::enqueue },
-    Part { name: "claim", run: rates::claim },
-    Part { name: "life", run: rates::life },
+const fn part(name: &'static str, run: fn(&Ground) -> anyhow::Result<Vec<Row>>) -> Part {
+    Part { name, run, is_long: false }
+}
+
+const PARTS: [Part; 8] = [
+    part("enqueue", rates::enqueue),
+    part("claim", rates::claim),
+    part("life", rates::life),
+    part("tree", tree::run),
+    part("depth", depth::run),
+    part("servers", servers::run),
+    Part { name: "finished", run: finished::run, is_long: true },
+    Part { name: "pinned", run: pinned::run, is_long: true },
 ];
 
 const CLAIM_1: &str = "claim+settle 1x16";
 const CLAIM_100: &str = "claim+settle 100x4";
 const ENQUEUE_100: &str = "enqueue 100x4";
 
-const BARS: [Bar; 12] = [
+const BARS: [Bar; 19] = [
     least("claim+settle 1x16, times the bare loop", CLAIM_1, "of_bare", 2.0),
     least("claim+settle 1x16, times graphile-worker", CLAIM_1, "of_graphile", 2.0),
     least("claim+settle 1x16, times pg-boss 10", CLAIM_1, "of_pgboss", 2.0),
@@ -62,10 +104,21 @@ const BARS: [Bar; 12] = [
     least("life cycle, times the bare loop", rates::LIFE, "of_bare", 1.0),
     least("life cycle, times graphile-worker", rates::LIFE, "of_graphile", 1.0),
     least("life cycle, times pg-boss 10", rates::LIFE, "of_pgboss", 1.0),
+    least("chunks of one tree, times unrelated items", tree::NAME, "ratio", 0.5),
+    most("times slower at 1 million waiting than at 10 thousand", depth::WORST, 1.3),
+    least("two servers, times one, the median", servers::LOWEST, "ratio", 0.9),
+    least("two servers, times one, within noise", servers::LOWEST, servers::WITHIN_NOISE, 1.0),
+    most("times slower with 10 million finished", finished::WORST, 1.3),
+    least("items/s under the pinned snapshot", pinned::LOWEST, pinned::FLOW_PER_S, 490.0),
+    least("after the pinned snapshot, times before", pinned::LOWEST, "ratio", 0.5),
 ];
 
 const fn least(name: &'static str, row: &'static str, figure: &'static str, least: f64) -> Bar {
     Bar { name, row, figure, want: Want::AtLeast(least) }
+}
+
+const fn most(name: &'static str, row: &'static str, most: f64) -> Bar {
+    Bar { name, row, figure: "ratio", want: Want::AtMost(most) }
 }
 
 #[derive(Debug)]
@@ -77,6 +130,15 @@ struct Asked {
     pinned_minutes: f64,
     version: Option<Version>,
     peers: bool,
+}
+
+impl Asked {
+    fn wants(&self, part: &Part) -> bool {
+        match &self.only {
+            Some(only) => only.iter().any(|name| name == part.name),
+            None => !(self.quick && part.is_long),
+        }
+    }
 }
 
 impl Default for Asked {
@@ -101,15 +163,14 @@ pub fn run(words: Vec<OsString>) -> anyhow::Result<bool> {
     eprintln!("{machine}");
     let mut rows = Vec::new();
     for part in &PARTS {
-        let wanted = |only: &Vec<String>| only.iter().any(|name| name == part.name);
-        if asked.only.as_ref().is_none_or(wanted) {
+        if asked.wants(part) {
             eprintln!("{} …", part.name);
             let begun = Instant::now();
             rows.extend((part.run)(&ground).with_context(|| part.name)?);
             eprintln!("{} took {:.0} s", part.name, begun.elapsed().as_secs_f64());
         }
     }
-    let checks = check(&BARS, &rows, asked.only.is_none());
+    let checks = check(&BARS, &rows, asked.only.is_none() && !asked.quick);
     tell(asked.json, asked.quick, &machine, &rows, &checks)?;
     Ok(checks.iter().all(|check| check.ok))
 }

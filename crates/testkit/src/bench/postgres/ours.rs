@@ -50,7 +50,7 @@ impl Through {
     }
 
     /// How many items are in a status, as the store says.
-    async fn count(&self, wanted: Status) -> anyhow::Result<u64> {
+    pub(super) async fn count(&self, wanted: Status) -> anyhow::Result<u64> {
         let counts = self.counts().await?.into_iter();
         Ok(counts.filter(|count| count.status == wanted).map(|count| count.items).sum())
     }
@@ -131,7 +131,7 @@ impl Ours {
         Ours::named(NAME, 1)
     }
 
-    /// With a database of that name. Clients take the servers in turn.
+    /// With a database of that name. Each server brings as many clients as a job asks for.
     pub(super) fn named(name: &'static str, servers: usize) -> Ours {
         Ours { name, servers, open: Vec::new(), maker: Maker::new(QUEUE, PLAIN) }
     }
@@ -181,7 +181,11 @@ impl Contender for Ours {
     }
 
     fn run(&mut self, ground: &Ground, job: &Job) -> anyhow::Result<Outcome> {
-        work(ground, job, |number, batch| {
+        let mut job = *job;
+        let (Job::Rate { load, .. } | Job::Life { load, .. } | Job::Flow { load, .. }) = &mut job;
+        load.producers *= self.servers;
+        load.workers *= self.servers;
+        work(ground, &job, |number, batch| {
             let server = &self.open[number % self.servers];
             Ok(Client::new(server, &self.maker, number, batch))
         })

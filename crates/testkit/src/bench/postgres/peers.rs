@@ -89,10 +89,11 @@ impl Contender for Peer {
     }
 
     fn run(&mut self, _: &Ground, job: &Job) -> anyhow::Result<Outcome> {
-        let (Job::Rate { load, .. } | Job::Life { load, .. }) = job;
+        let load = job.load();
         let (what, seconds, items) = match *job {
             Job::Rate { seconds, .. } => ("rate", seconds, 0),
             Job::Life { items, .. } => ("life", 0.0, items),
+            Job::Flow { .. } => anyhow::bail!("peers are not asked for a flow"),
         };
         let told = self.ask(&json!({
             "do": what,

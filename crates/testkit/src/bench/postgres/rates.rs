@@ -1,15 +1,14 @@
 //! How many items per second: enqueue, claim+settle, and a whole life cycle, everybody in turn.
 
-use super::contender::{Job, Side};
+use super::contender::{BATCHES, Job, SINGLE, Side, alternate, shape};
 use super::ground::Ground;
 use super::{bare, ours, peers};
 use crate::bench::clients::Load;
 use crate::bench::measure::Round;
 use crate::bench::report::Row;
 
-/// Batch and clients.
+/// Batch and producers.
 const ENQUEUE: [(usize, usize); 3] = [(1, 1), (1, 16), (100, 4)];
-const CLAIM: [(usize, usize); 2] = [(1, 16), (100, 4)];
 /// In place before a round of claims begins.
 const STOCK: u64 = 100_000;
 pub(super) const LIFE: &str = "life cycle of 100 thousand, 100x(4+4)";
@@ -28,52 +27,41 @@ pub(super) fn enqueue(ground: &Ground) -> anyhow::Result<Vec<Row>> {
 }
 
 pub(super) fn claim(ground: &Ground) -> anyhow::Result<Vec<Row>> {
-    let rows = CLAIM.map(|(batch, workers)| {
-        let load = Load { producers: 0, workers, batch };
-        rate(ground, format!("claim+settle {batch}x{workers}"), load, STOCK)
+    let rows = [SINGLE, BATCHES].map(|load| {
+        let name = format!("claim+settle {}", shape(&load));
+        rate(ground, name, load, STOCK)
     });
     rows.into_iter().collect()
 }
 
 fn rate(ground: &Ground, name: String, load: Load, stock: u64) -> anyhow::Result<Row> {
     let mut sides = sides(ground);
-    let warm = Job::Rate { load, seconds: WARM_S };
+    let warm = Job::rate(load, WARM_S);
     for side in &mut sides {
         side.prepare(ground, stock)?;
         side.run(ground, &warm)?;
     }
-    let job = Job::Rate { load, seconds: ground.seconds() };
-    for _ in 0..ground.rounds() {
-        for side in &mut sides {
-            side.top_up(ground, stock)?;
-            side.round(ground, &job)?;
-        }
-    }
+    let job = Job::rate(load, ground.seconds());
+    alternate(ground, &mut sides, &job, ground.rounds())?;
     Ok(row(ground, name, sides))
 }
 
 pub(super) fn life(ground: &Ground) -> anyhow::Result<Vec<Row>> {
     let mut sides = sides(ground);
-    let job = Job::Life { load: LIFE_LOAD, items: ground.items(LIFE_ITEMS) };
     for side in &mut sides {
         side.prepare(ground, 0)?;
         side.run(ground, &Job::Life { load: LIFE_LOAD, items: 1_000 })?;
     }
-    for _ in 0..LIFE_ROUNDS {
-        for side in &mut sides {
-            side.round(ground, &job)?;
-        }
-    }
+    let job = Job::Life { load: LIFE_LOAD, items: ground.items(LIFE_ITEMS) };
+    alternate(ground, &mut sides, &job, LIFE_ROUNDS)?;
     Ok(vec![row(ground, LIFE.to_owned(), sides)])
 }
 
 /// Everybody who can be measured here, Windrow first.
 fn sides(ground: &Ground) -> Vec<Side> {
-    let mut sides =
-        vec![Side::new(Box::new(ours::Ours::new())), Side::new(Box::new(bare::Bare::new()))];
+    let mut sides = vec![Side::new(ours::Ours::new()), Side::new(bare::Bare::new())];
     if ground.has_peers {
-        let peers = peers::PACKAGES.map(|package| Side::new(Box::new(peers::Peer::new(package))));
-        sides.extend(peers);
+        sides.extend(peers::PACKAGES.map(|package| Side::new(peers::Peer::new(package))));
     }
     sides
 }
