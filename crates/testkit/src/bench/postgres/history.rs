@@ -27,8 +27,8 @@ begin
         execute format('drop index %s', index_of.name);
     end loop;
     for made in
-        select format('insert into %s (%s) select %s from %1$s t, generate_series(1, ITEMS) g '
-                      'where t.serial = %s',
+        select format('insert into %1$s (%2$s) select %3$s from %1$s t, '
+                      'generate_series(1, ITEMS) g where t.serial = %4$s',
                       c.oid::regclass, string_agg(quote_ident(a.attname), ', '),
                       string_agg(case
                           when a.attname = 'serial'

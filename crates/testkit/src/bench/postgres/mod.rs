@@ -207,3 +207,41 @@ fn read(words: Vec<OsString>) -> anyhow::Result<Option<Asked>> {
     }
     Ok(Some(asked))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::contender::{BATCHES, SINGLE, shape};
+    use super::*;
+
+    #[test]
+    fn the_help_names_every_part() {
+        for part in &PARTS {
+            assert!(HELP.contains(&format!("\n      {} ", part.name)), "{}", part.name);
+        }
+    }
+
+    #[test]
+    fn bars_are_held_against_rows_that_are_measured() {
+        assert_eq!(CLAIM_1, format!("claim+settle {}", shape(&SINGLE)));
+        assert_eq!(CLAIM_100, format!("claim+settle {}", shape(&BATCHES)));
+    }
+
+    #[test]
+    fn a_row_without_peers_misses_their_bars() {
+        let row = Row::new(CLAIM_100).with("of_bare", 1.0);
+        let checks = check(&BARS, &[row], false);
+        let met: Vec<bool> = checks.iter().map(|check| check.ok).collect();
+        assert_eq!(met, [true, false, false]);
+    }
+
+    #[test]
+    fn what_is_asked_for_is_read() {
+        let words = ["--quick", "--only", "claim,tree", "--pinned-minutes", "0.5", "--width", "8"];
+        let asked = read(words.map(OsString::from).to_vec()).unwrap().unwrap();
+        let wanted: Vec<&str> =
+            PARTS.iter().filter(|part| asked.wants(part)).map(|part| part.name).collect();
+        assert_eq!(wanted, ["claim", "tree"]);
+        assert!(asked.quick && asked.pinned_minutes == 0.5 && asked.width == 8);
+        assert!(read(vec!["--only".into(), "clam".into()]).is_err());
+    }
+}

@@ -14,7 +14,7 @@ pub(super) const FLOW_PER_S: &str = "flow_per_s";
 
 const STOCK: u64 = 100_000;
 const PER_S: f64 = 500.0;
-const FLOW: Load = Load { producers: 1, workers: 1, batch: 10 };
+const FLOW: Load = Load { producers: 4, workers: 4, batch: 10 };
 const SIZES: [Load; 2] = [SINGLE, BATCHES];
 const NAME: &str = "pinned";
 
