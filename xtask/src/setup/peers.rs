@@ -18,7 +18,7 @@ pub(super) fn are_here() -> bool {
         let (wanted, here) = (fs::read(source().join(name)), fs::read(root().join(name)));
         matches!((wanted, here), (Ok(wanted), Ok(here)) if wanted == here)
     };
-    WANTED.iter().all(|name| same(&name)) && root().join("node_modules").is_dir()
+    WANTED.iter().all(same) && root().join("node_modules").is_dir()
 }
 
 /// Everything happens beside the place and moves there at the end, so that what is there is whole.
