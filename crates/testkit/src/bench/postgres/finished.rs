@@ -1,5 +1,7 @@
 //! Claims with 10 million ended items kept, and with none.
 
+use std::time::Instant;
+
 use super::contender::{Job, SINGLE, Side};
 use super::ground::Ground;
 use super::history;
@@ -21,8 +23,9 @@ pub(super) fn run(ground: &Ground) -> anyhow::Result<Vec<Row>> {
         side.prepare(ground, STOCK)?;
         side.run(ground, &Job::Life { load: SINGLE, items: 100 })?;
     }
+    let begun = Instant::now();
     history::load(ground, NAME, kept)?;
     many.expect_finished(ground, kept)?;
-    ground.say(&format!("{kept} finished items loaded"));
+    ground.say(&format!("{kept} finished items in place after {} s", begun.elapsed().as_secs()));
     slower(ground, [none, many], WORST)
 }
