@@ -8,6 +8,7 @@
 mod place;
 pub mod postgres;
 pub mod process;
+mod standby;
 pub mod stores;
 
 pub use postgres::{Durability, Postgres, Stop, Version};

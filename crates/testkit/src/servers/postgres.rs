@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail, ensure};
 
 use super::place::{Place, free_port};
-use super::process::{Account, output, spawn, until};
+use super::process::{Account, output, spawn, until, working_in};
 
 /// The oldest and the newest PostgreSQL that we promise to work on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,6 +27,8 @@ pub enum Version {
 pub enum Durability {
     /// All that it can: what is acknowledged is on the disk.
     Real,
+    /// Acknowledges first and writes seconds later (`synchronous_commit = off`): for controls.
+    Late,
     /// Nothing, which is faster. For suites that ask what is right, not what survives.
     Off,
 }
@@ -37,13 +39,15 @@ pub enum Stop {
     Fast,
     /// As a crash would: the next start has to recover.
     Immediate,
+    /// SIGKILL of the postmaster; its processes find themselves alone and end.
+    Kill,
 }
 
 /// A running server, or one that was stopped and can be started again. Dropping it ends it.
 #[derive(Debug)]
 pub struct Postgres {
-    version: Version,
-    durability: Durability,
+    pub(super) version: Version,
+    pub(super) durability: Durability,
     bin: PathBuf,
     account: Account,
     port: u16,
@@ -55,7 +59,7 @@ pub struct Postgres {
 }
 
 /// How long a start, with recovery, or a stop may take on a machine that is busy.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Between our looking for a free port and the server's taking it, somebody else may.
 const PORTS_TRIED: usize = 5;
@@ -72,29 +76,42 @@ impl Postgres {
         durability: Durability,
         settings: &[&str],
     ) -> anyhow::Result<Postgres> {
+        let mut server = Postgres::placed(version, durability)?;
+        server.settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
+        server.make_cluster().with_context(|| format!("cannot make a cluster of {version}"))?;
+        server.started()
+    }
+
+    /// A place for a server, with nothing in it yet.
+    pub(super) fn placed(version: Version, durability: Durability) -> anyhow::Result<Postgres> {
         let account = Account::find()?;
         let place = Place::new()?;
         let bin = within_reach(version.bin()?, account, &place)?;
         account.own(place.dir())?;
         let port = free_port()?;
-        let settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
-        let child = None;
-        let mut server =
-            Postgres { version, durability, bin, account, port, settings, child, place };
-        server.make_cluster().with_context(|| format!("cannot make a cluster of {version}"))?;
+        let (settings, child) = (Vec::new(), None);
+        Ok(Postgres { version, durability, bin, account, port, settings, child, place })
+    }
+
+    /// The first start, on whatever port is free.
+    pub(super) fn started(mut self) -> anyhow::Result<Postgres> {
         for _ in 1..PORTS_TRIED {
-            match server.start_again() {
-                Err(_) if server.log().contains("could not bind") => server.port = free_port()?,
-                result => return result.map(|()| server),
+            match self.start_again() {
+                Err(_) if self.log().contains("could not bind") => self.port = free_port()?,
+                result => return result.map(|()| self),
             }
         }
-        server.start_again()?;
-        Ok(server)
+        self.start_again()?;
+        Ok(self)
     }
 
     /// Where clients find a database. The same after a restart.
     pub fn url(&self, database: &str) -> String {
         format!("postgres://postgres@127.0.0.1:{}/{database}", self.port)
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     /// Everything that the server keeps, and its unix socket.
@@ -127,6 +144,7 @@ impl Postgres {
         let signal = match how {
             Stop::Fast => "INT",
             Stop::Immediate => "QUIT",
+            Stop::Kill => return self.kill(child),
         };
         let mut pg_ctl = self.program("pg_ctl");
         let asked = output(pg_ctl.args(["kill", signal, &child.id().to_string()]));
@@ -137,6 +155,14 @@ impl Postgres {
         child.wait()?;
         asked.context("cannot ask the server to stop, killed it")?;
         bail!("{} did not stop, killed it: {}", self.version, self.log());
+    }
+
+    fn kill(&self, mut child: Child) -> anyhow::Result<()> {
+        child.kill()?;
+        child.wait()?;
+        let alone = || working_in(&self.data()).is_ok_and(|left| left.is_empty());
+        ensure!(until(PATIENCE, alone), "processes of {} stay after a kill", self.version);
+        Ok(())
     }
 
     /// Starts a stopped server on what it kept, on the same port.
@@ -183,26 +209,29 @@ impl Postgres {
             "shared_buffers=256MB".to_owned(),
             "max_connections=200".to_owned(),
         ];
-        if self.durability == Durability::Off {
-            for setting in ["fsync", "synchronous_commit", "full_page_writes"] {
-                settings.push(format!("{setting}=off"));
-            }
-        }
+        let less: &[&str] = match self.durability {
+            Durability::Real => &[],
+            Durability::Late => &["synchronous_commit=off", "wal_writer_delay=10s"],
+            Durability::Off => &["fsync=off", "synchronous_commit=off", "full_page_writes=off"],
+        };
+        settings.extend(less.iter().map(|setting| (*setting).to_owned()));
         settings.extend_from_slice(&self.settings);
         settings.into_iter().flat_map(|setting| ["-c".to_owned(), setting]).collect()
     }
 
     /// As `pg_ctl` asks it: the first line of the file is the process, the eighth how far it is.
+    /// A standby is ready when it can be read.
     fn is_ready(&self, process: u32) -> bool {
         let text = fs::read_to_string(self.data().join("postmaster.pid")).unwrap_or_default();
         let mut lines = text.lines();
         let is_of_now = lines.next() == Some(&process.to_string());
-        is_of_now && lines.nth(6).is_some_and(|status| status.trim() == "ready")
+        is_of_now
+            && lines.nth(6).is_some_and(|status| ["ready", "standby"].contains(&status.trim()))
     }
 
     /// A program that must not run as root, and ends when we do: at once, but in order enough to
     /// give its shared memory back.
-    fn program(&self, name: &str) -> Command {
+    pub(super) fn program(&self, name: &str) -> Command {
         self.in_the_open(self.account.command(&self.bin.join(name), "QUIT"))
     }
 
@@ -219,7 +248,7 @@ impl Postgres {
         command
     }
 
-    fn data(&self) -> PathBuf {
+    pub(super) fn data(&self) -> PathBuf {
         self.dir().join("data")
     }
 
