@@ -66,8 +66,9 @@ impl<S: Store, C: Clock> Engine<S, C> {
         if stepped.is_none_or(|last| now.since(last) > GAP_MS) {
             self.submit(Command::Grace { until: now.plus(GRACE_MS) }).await?;
         }
-        self.jobs().lock().stepped = Some(now);
         self.store().advance(now).await?;
+        // Only now: a store that cannot be reached takes no renewals either, which is a gap.
+        self.jobs().lock().stepped = Some(now);
         let (reclaim, sweep) = {
             let jobs = self.jobs().lock();
             (jobs.reclaim.next, jobs.sweep.next)

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use windrow_core::change::Lease;
@@ -275,10 +275,20 @@ struct Slow {
     store: Arc<Model>,
     submits: Arc<AtomicUsize>,
     open: Arc<AtomicUsize>,
+    /// It cannot be reached, as a database that is being started again.
+    away: Arc<AtomicBool>,
+}
+
+impl Slow {
+    fn reach(&self) -> Result<(), StoreError> {
+        let away = self.away.load(Ordering::SeqCst);
+        if away { Err(StoreError::NotApplied("it is away".into())) } else { Ok(()) }
+    }
 }
 
 impl Store for Slow {
     async fn submit(&self, batch: Vec<Request>, now: Now) -> Result<Vec<Answer<Work>>, StoreError> {
+        self.reach()?;
         self.submits.fetch_add(1, Ordering::SeqCst);
         let open = &self.open;
         std::future::poll_fn(|_| {
@@ -322,6 +332,7 @@ impl Store for Slow {
     }
 
     async fn advance(&self, now: Timestamp) -> Result<(), StoreError> {
+        self.reach()?;
         self.store.advance(now).await
     }
 
@@ -331,8 +342,33 @@ impl Store for Slow {
 }
 
 fn slow() -> Slow {
-    let (submits, open) = (Arc::default(), Arc::default());
-    Slow { store: Arc::new(Model::new(1)), submits, open }
+    let (submits, open, away) = Default::default();
+    Slow { store: Arc::new(Model::new(1)), submits, open, away }
+}
+
+#[test]
+fn after_a_time_without_its_store_an_engine_goes_on_and_live_leases_get_more_time() {
+    // It ticked in vain, took that for ticking, and took every lease away once the store was back.
+    let store = slow();
+    store.open.store(1, Ordering::SeqCst);
+    let (queue, clock) = queue(store.clone());
+    let mut running = Box::pin(queue.run());
+    let mut tick = |ms: u64| {
+        clock.advance(ms);
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(running.as_mut().poll(&mut context).is_pending(), "it goes on");
+    };
+    tick(0);
+    add(&queue, vec![item()]);
+    let grant = take(&queue).expect("there is work");
+    store.away.store(true, Ordering::SeqCst);
+    while clock.now() <= grant.expires_at {
+        tick(1_000);
+    }
+    store.away.store(false, Ordering::SeqCst);
+    tick(1_000);
+    tick(1_000);
+    block_on(queue.renew(grant.lease, None)).expect("its lease is not lost");
 }
 
 #[test]
