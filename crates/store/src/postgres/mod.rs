@@ -90,6 +90,8 @@ impl std::fmt::Debug for Postgres {
 pub enum Error {
     #[error("{}", described(.0))]
     Database(#[from] tokio_postgres::Error),
+    #[error("cannot be reached now: {}", described(.0))]
+    Unreachable(tokio_postgres::Error),
     #[error("a value in the database is not one that this program writes; was it changed by hand?")]
     Malformed,
     #[error(
@@ -117,7 +119,10 @@ pub enum Error {
 fn described(error: &tokio_postgres::Error) -> String {
     match error.as_db_error() {
         Some(said) => format!("PostgreSQL says: {} ({})", said.message(), said.code().code()),
-        None => format!("PostgreSQL: {error}"),
+        None => match std::error::Error::source(error) {
+            Some(cause) => format!("PostgreSQL: {error}: {cause}"),
+            None => format!("PostgreSQL: {error}"),
+        },
     }
 }
 
@@ -138,8 +143,11 @@ impl Error {
         matches!(self, Error::Database(error) if error.as_db_error().is_some())
     }
 
+    /// Whether the connection is gone. What was not sent to be committed is gone with it.
     fn is_lost_connection(&self) -> bool {
-        matches!(self, Error::Database(error) if error.is_closed())
+        let Error::Database(error) = self else { return false };
+        let ended = [SqlState::ADMIN_SHUTDOWN, SqlState::CRASH_SHUTDOWN];
+        error.is_closed() || error.code().is_some_and(|code| ended.contains(code))
     }
 }
 

@@ -4,9 +4,12 @@ use std::collections::HashMap;
 use std::ops::Deref;
 use std::str::FromStr as _;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_postgres::config::TargetSessionAttrs;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, NoTls, Statement};
 
 use super::{Error, Options};
@@ -48,6 +51,29 @@ pub(super) struct Used {
     _room: OwnedSemaphorePermit,
 }
 
+/// How long a connection may take to be made, unless the address says otherwise.
+const CONNECT: Duration = Duration::from_secs(10);
+/// How long a server may be silent before it is asked whether it is there.
+const SILENT: Duration = Duration::from_secs(10);
+const ASK_EVERY: Duration = Duration::from_secs(5);
+const ASK_TIMES: u32 = 3;
+/// What an address that says nothing about it comes to.
+const SILENT_BY_DEFAULT: Duration = Duration::from_secs(2 * 60 * 60);
+
+/// A machine that dies says nothing. Without this, whoever waits for it waits for two hours, and
+/// nobody gets to the one that took over.
+fn give_up_in_time(config: &mut tokio_postgres::Config) {
+    if config.get_connect_timeout().is_none() {
+        config.connect_timeout(CONNECT);
+    }
+    if config.get_tcp_user_timeout().is_none() {
+        config.tcp_user_timeout(SILENT + ASK_EVERY * ASK_TIMES);
+    }
+    if config.get_keepalives_idle() == SILENT_BY_DEFAULT {
+        config.keepalives_idle(SILENT).keepalives_interval(ASK_EVERY).keepalives_retries(ASK_TIMES);
+    }
+}
+
 impl Pool {
     pub(super) fn new(options: &Options) -> Result<Pool, Error> {
         let parsed = tokio_postgres::Config::from_str(&options.url);
@@ -57,6 +83,11 @@ impl Pool {
         let connections = options.connections.clamp(1, usize::from(SLOTS));
         // The last one is used first.
         let places = (0..connections as u16).rev().map(|slot| Place { slot, link: None });
+        give_up_in_time(&mut config);
+        // Of several addresses the one that takes writes, and a standby only once it is promoted.
+        if config.get_target_session_attrs() == TargetSessionAttrs::Any {
+            config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+        }
         Ok(Pool {
             config,
             room: Arc::new(Semaphore::new(connections)),
@@ -92,7 +123,7 @@ impl Pool {
         let config = self.config.clone();
         let connecting = self.runtime.spawn(async move { config.connect(NoTls).await });
         let connected = connecting.await.unwrap_or_else(|_| unreachable!("it does not panic"));
-        let (client, connection) = connected?;
+        let (client, connection) = connected.map_err(not_connected)?;
         self.runtime.spawn(async move {
             // Whoever uses it is told the same by its next query.
             let _ended = connection.await;
@@ -127,6 +158,15 @@ impl Used {
     }
 }
 
+/// A server that starts, is full or does not answer can be asked again; one that says no cannot.
+fn not_connected(error: tokio_postgres::Error) -> Error {
+    let later = [SqlState::CANNOT_CONNECT_NOW, SqlState::TOO_MANY_CONNECTIONS];
+    match error.code() {
+        Some(code) if !later.contains(code) => Error::Database(error),
+        _ => Error::Unreachable(error),
+    }
+}
+
 impl Drop for Used {
     fn drop(&mut self) {
         let whole = |link: &Link| !self.is_unfinished && !link.client.is_closed();
@@ -141,5 +181,23 @@ impl Deref for Used {
     fn deref(&self) -> &Client {
         let link = self.link.as_ref().unwrap_or_else(|| unreachable!("it is there until dropped"));
         &link.client
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dead_machine_is_given_up_in_time_unless_the_address_says_otherwise() {
+        let check = |address: &str, connect: Duration, silent: Duration| {
+            let mut config: tokio_postgres::Config = address.parse().unwrap();
+            give_up_in_time(&mut config);
+            assert_eq!(config.get_connect_timeout(), Some(&connect), "{address}");
+            assert_eq!(config.get_keepalives_idle(), silent, "{address}");
+        };
+        check("postgres://u@h/d", CONNECT, SILENT);
+        let own = "postgres://u@h/d?connect_timeout=3&keepalives_idle=60";
+        check(own, Duration::from_secs(3), Duration::from_secs(60));
     }
 }
