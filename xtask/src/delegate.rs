@@ -9,7 +9,7 @@ use crate::{Verb, cargo};
 
 pub(crate) const CRASH: Verb = Verb {
     name: "crash",
-    summary: "kill -9 and power-cut cycles with a ledger of acknowledgements",
+    summary: "kill -9, power cuts and failovers, with a ledger of acknowledgements",
     help: None,
     run: |words| testkit("crash", words),
 };

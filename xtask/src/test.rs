@@ -35,7 +35,7 @@ The first failure ends the run and says what to do. All of it stays under
 
   --all     afterwards the long proofs, which take hours:
             crash kill --cycles 300, crash power --cycles 200,
-            sim --ops 10000000, planted
+            crash postgres --rounds 100, sim --ops 10000000, planted
 ";
 
 /// What the short run may take before it stops being something one does before every push.
@@ -91,6 +91,11 @@ const PROOFS: &[Step] = &[
         name: "crash power",
         remedy: "an acknowledged item did not survive a power cut; the report names the item",
         run: || proved(&delegate::CRASH, &["power", "--cycles", "200"]),
+    },
+    Step {
+        name: "crash postgres",
+        remedy: "something was lost, settled twice or stuck; run it with the --seed it printed",
+        run: || proved(&delegate::CRASH, &["postgres", "--rounds", "100"]),
     },
     Step {
         name: "sim",

@@ -1,6 +1,6 @@
 //! Several servers on one PostgreSQL: nothing is lost, nothing done twice, no limit passed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,8 +10,9 @@ use windrow_core::command::{Claim, NewItem, Outcome};
 use windrow_core::item::{Body, Status};
 use windrow_core::ports::{Happened, Listener, Now, Ready, Store as _, Work};
 use windrow_core::settings::{Policy, Settings};
-use windrow_core::{Answer, Command, ItemId};
+use windrow_core::{Answer, Command, ItemId, Timestamp};
 use windrow_store::postgres::Postgres;
+use windrow_testkit::crash::postgres::holds::Holds;
 use windrow_testkit::servers::postgres::Version;
 use windrow_testkit::servers::stores::Stores;
 
@@ -29,9 +30,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 struct Seen {
     created: BTreeSet<ItemId>,
     completed: BTreeSet<ItemId>,
-    /// Items of each group in the hands of workers.
-    held: BTreeMap<String, u32>,
-    most: u32,
+    /// Items of groups in the hands of workers.
+    holds: Holds,
 }
 
 async fn ask(store: &Postgres, command: Command) -> anyhow::Result<Answer<Work>> {
@@ -57,8 +57,17 @@ async fn produce(store: Postgres, seen: Arc<Mutex<Seen>>, producer: u32) -> anyh
     Ok(())
 }
 
-async fn work(store: Postgres, seen: Arc<Mutex<Seen>>, worker: usize) -> anyhow::Result<()> {
-    let begun = Instant::now();
+/// Microseconds since the test began: finer than what a clock of the queue tells.
+fn moment(begun: Instant) -> Timestamp {
+    Timestamp(begun.elapsed().as_micros() as u64)
+}
+
+async fn work(
+    store: Postgres,
+    seen: Arc<Mutex<Seen>>,
+    worker: usize,
+    begun: Instant,
+) -> anyhow::Result<()> {
     let group = |work: &Work| work.body.group.as_deref().unwrap_or_default().to_owned();
     while seen.lock().completed.len() < ITEMS {
         ensure!(begun.elapsed() < PATIENCE, "{} completed", seen.lock().completed.len());
@@ -70,15 +79,13 @@ async fn work(store: Postgres, seen: Arc<Mutex<Seen>>, worker: usize) -> anyhow:
             continue;
         };
         for work in &grant.items {
-            let mut seen = seen.lock();
-            let held = seen.held.entry(group(work)).or_default();
-            *held += 1;
-            seen.most = (*held).max(seen.most);
+            let (item, from) = ((grant.lease, work.item.id), moment(begun));
+            seen.lock().holds.begin(&group(work), item, from, Timestamp::NEVER);
         }
         tokio::task::yield_now().await;
         // They count as held until the store is asked: from then on it may hand out others.
         for work in &grant.items {
-            *seen.lock().held.entry(group(work)).or_default() -= 1;
+            seen.lock().holds.end((grant.lease, work.item.id), moment(begun));
         }
         let items = grant.items.iter().map(|work| (work.item.id, Outcome::complete())).collect();
         let Answer::Settled(each) =
@@ -138,20 +145,43 @@ fn two_servers_share_a_queue() {
     runtime.block_on(ask(&servers[0], configure)).expect("it is configured");
 
     let seen = Arc::new(Mutex::new(Seen::default()));
+    let begun = Instant::now();
     let server = |no: usize| servers[no % servers.len()].clone();
     let producers =
         (0..PRODUCERS).map(|no| runtime.spawn(produce(server(no as usize), Arc::clone(&seen), no)));
-    let workers = (0..WORKERS).map(|no| runtime.spawn(work(server(no), Arc::clone(&seen), no)));
+    let workers =
+        (0..WORKERS).map(|no| runtime.spawn(work(server(no), Arc::clone(&seen), no, begun)));
     for task in producers.chain(workers).collect::<Vec<_>>() {
         runtime.block_on(task).expect("a client does not panic").expect("a client is served");
     }
 
-    let seen = seen.lock();
+    let mut seen = seen.lock();
     assert_eq!((seen.created.len(), &seen.created), (ITEMS, &seen.completed));
-    assert!(seen.most <= GROUP_LIMIT, "{} of one group at once", seen.most);
+    let audited = seen.holds.audit(GROUP_LIMIT as usize).expect("no group held more");
+    assert_eq!(audited.holds, ITEMS as u64);
     let counts = runtime.block_on(servers[1].counts()).expect("they are counted");
     let all: Vec<(Status, u64)> = counts.iter().map(|count| (count.status, count.items)).collect();
     assert_eq!(all, [(Status::Completed, ITEMS as u64)]);
     let leases = runtime.block_on(servers[0].leases()).expect("leases are listed");
     assert!(leases.is_empty(), "{leases:?}");
+}
+
+#[test]
+fn an_audit_finds_that_two_servers_without_a_limit_held_more() {
+    let stores = Stores::start(Version::V15).expect("the server starts");
+    let servers = [stores.open(), stores.open_again()].map(|store| store.expect("a store opens"));
+    let asked = |no: usize, command| stores.runtime().block_on(ask(&servers[no], command));
+    let mut body = Body::new("t", "q");
+    body.group = Some("g".into());
+    asked(0, Command::Enqueue(vec![NewItem::new(body); 4])).expect("they are enqueued");
+    let mut holds = Holds::default();
+    for no in 0..2 {
+        let claim = Command::Claim(Claim::new(format!("w{no}"), "q", 2));
+        let Ok(Answer::Claimed(Some(grant))) = asked(no, claim) else { panic!("there is work") };
+        for work in &grant.items {
+            holds.begin("g", (grant.lease, work.item.id), Timestamp(no as u64), Timestamp::NEVER);
+        }
+    }
+    let found = holds.audit(GROUP_LIMIT as usize).expect_err("four were held");
+    assert!(found.what.starts_with("4 items of group g"), "{found}");
 }

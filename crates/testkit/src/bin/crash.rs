@@ -6,12 +6,18 @@ use std::time::{Instant, SystemTime};
 
 use lexopt::prelude::*;
 use windrow_testkit::crash::child::{self, Orders, Plant};
+use windrow_testkit::crash::postgres;
+use windrow_testkit::crash::postgres::campaign::Summary as Survived;
+use windrow_testkit::crash::postgres::child::wall_us;
+use windrow_testkit::crash::postgres::program::Run;
 use windrow_testkit::crash::program::{self, Death, Summary, Wanted};
 use windrow_testkit::crash::volume::Volume;
+use windrow_testkit::servers::Version;
 
 const HELP: &str = "\
 cargo xtask crash kill  [--cycles 300] [--seed N]
 cargo xtask crash power [--cycles 200] [--seed N] [--must]
+cargo xtask crash postgres [--rounds 100] [--standby-rounds 5] [--seed N] [--version 15]
 
 A child runs the embedded store with 8 producers and 8 workers and reports every
 answer after it came. After 50 to 1000 ms it is killed; the store is opened again
@@ -25,6 +31,19 @@ settled twice.
   --seed    draws the same times to die again
 
 Each run begins with a control: a planted bug that the same check must catch.
+
+  postgres  three servers, each a process with producers and workers, on one real
+            PostgreSQL that they reach through a network of our own. In each round
+            one or two of these: kill -9 of a server; pg_ctl stop -m immediate;
+            backends terminated; connections cut around a COMMIT, so that the
+            client has to find out by its request id. Every five rounds the work
+            drains and everything is compared: nothing acknowledged is lost or
+            settled twice, nothing that was said not to be written exists, nothing
+            is stuck, trees and counts equal a recount, keys are unique, no group
+            held more than its limit.
+            Then the same with a synchronous standby: the primary is killed, the
+            standby promoted and a new one built, and all is compared.
+            Its control is a PostgreSQL with synchronous_commit = off.
 ";
 
 fn main() -> ExitCode {
@@ -47,7 +66,9 @@ fn answer() -> Result<ExitCode, lexopt::Error> {
     match verb.as_str() {
         "kill" => campaign(words, Death::Kill, 300),
         "power" => campaign(words, Death::Power, 200),
+        "postgres" => postgres(words),
         "child" => work(words),
+        "server" => serve(words),
         _ => Err(format!("no verb {verb}; try --help").into()),
     }
 }
@@ -112,6 +133,87 @@ fn run(wanted: &Wanted) -> ExitCode {
         300.0 / f64::from(cycles.max(1)),
     );
     ExitCode::SUCCESS
+}
+
+fn postgres(mut words: lexopt::Parser) -> Result<ExitCode, lexopt::Error> {
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let (version, seed) = (Version::V15, wall_us());
+    let mut wanted = Run { program, version, rounds: 100, standby_rounds: 5, seed };
+    while let Some(word) = words.next()? {
+        match word {
+            Long("rounds") => wanted.rounds = words.value()?.parse()?,
+            Long("standby-rounds") => wanted.standby_rounds = words.value()?.parse()?,
+            Long("seed") => wanted.seed = words.value()?.parse()?,
+            Long("version") => {
+                wanted.version = match words.value()?.string()?.as_str() {
+                    "15" => Version::V15,
+                    "18" => Version::V18,
+                    other => return Err(format!("no version {other}; 15 or 18").into()),
+                }
+            }
+            Short('h') | Long("help") => return Ok(help()),
+            other => return Err(other.unexpected()),
+        }
+    }
+    let started = Instant::now();
+    let Run { version, rounds, standby_rounds, seed, .. } = &wanted;
+    eprintln!(
+        "crash postgres: {version}, {rounds} rounds, {standby_rounds} with a standby, seed {seed}"
+    );
+    match postgres::program::run(&wanted) {
+        Ok(summaries) => {
+            summaries.iter().filter(|summary| summary.rounds > 0).for_each(show);
+            eprintln!("\nin {:.0} s, seed {seed}", started.elapsed().as_secs_f64());
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(failure) => {
+            eprintln!("\nFAILED: {failure}");
+            Ok(ExitCode::FAILURE)
+        }
+    }
+}
+
+fn show(summary: &Survived) {
+    let disasters = summary.disasters.iter();
+    let disasters: Vec<String> =
+        disasters.map(|(what, count)| format!("{count} {}", what.name())).collect();
+    let [unsent, sent, answered] = summary.cuts;
+    let [resolved, left] = summary.unknown;
+    let Survived { rounds, checks, databases, terminated, acks, claims, settled, .. } = summary;
+    let Survived { declined, items, read, parents, repeated, holds, .. } = summary;
+    eprintln!(
+        "\n{rounds} rounds on {databases} databases: {}\n\
+         {terminated} backends terminated; cut: {unsent} before COMMIT arrived, {sent} after it \
+         was sent, {answered} after it was done\n\
+         {acks} acknowledgements of {items} items ({claims} claims, {settled} settled), lost 0, \
+         settled twice 0, stuck 0\n\
+         outcomes unknown: {resolved} asked again by request id, {left} without one; \
+         {declined} batches declined, none of them written\n\
+         {checks} checks: {read} items read whole, {parents} parents recounted, \
+         {repeated} requests repeated, {holds} holds of groups, at most {} at once\n\
+         worst time until all servers worked again {} ms; 0 failures in {rounds} bound the rate \
+         at {:.2} % (95 %)",
+        disasters.join(", "),
+        summary.most_held,
+        summary.worst_back_ms,
+        300.0 / f64::from((*rounds).max(1)),
+    );
+}
+
+/// The hidden verb: one server of several.
+fn serve(mut words: lexopt::Parser) -> Result<ExitCode, lexopt::Error> {
+    let mut orders = postgres::child::Orders::default();
+    while let Some(word) = words.next()? {
+        match word {
+            Long("url") => orders.url = words.value()?.string()?,
+            Long("number") => orders.server = words.value()?.parse()?,
+            Long("life") => orders.life = words.value()?.parse()?,
+            Long("seed") => orders.seed = words.value()?.parse()?,
+            Long("ahead-ms") => orders.ahead_ms = words.value()?.parse()?,
+            other => return Err(other.unexpected()),
+        }
+    }
+    postgres::child::run(&orders).map(|()| ExitCode::SUCCESS).map_err(Into::into)
 }
 
 /// The hidden verb: what dies.

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use windrow_core::command::EnqueueOutcome;
 use windrow_core::trail::Ending;
-use windrow_core::{End, ItemId, LeaseId};
+use windrow_core::{End, ItemId, LeaseId, Timestamp};
 
 use super::name::Name;
 
@@ -45,6 +45,30 @@ pub enum Ack {
         lease: LeaseId,
         items: Vec<Ended>,
     },
+    /// A batch was not enqueued, says the store; so nothing of it exists.
+    Declined {
+        first: Name,
+        len: usize,
+    },
+    /// The store does not know what became of a command, which can be asked again or not.
+    Unknown {
+        by_request: bool,
+    },
+    /// Items of limited groups are in the hands of a worker, from then until then at the latest.
+    Holding {
+        lease: LeaseId,
+        from: Timestamp,
+        until: Timestamp,
+        items: Vec<(ItemId, String)>,
+    },
+    /// Items are about to be settled: from now on their groups may have room.
+    Leaving {
+        lease: LeaseId,
+        at: Timestamp,
+        items: Vec<ItemId>,
+    },
+    /// Nothing is under way, until the parent says so.
+    Halted,
     /// The store stopped. Expected only when it lost its disk.
     Stopped(String),
     /// Something that must never be.
@@ -150,6 +174,17 @@ impl Ack {
                     write!(to, " {:x}:{ending}:{end}:{}", id.0, word(&SLICES, slice))
                 })
             }
+            Ack::Declined { first, len } => write!(to, "D {:x} {len}", first.root),
+            Ack::Unknown { by_request } => write!(to, "U {}", if *by_request { "q" } else { "-" }),
+            Ack::Holding { lease, from, until, items } => {
+                write!(to, "H {:x} {} {}", lease.0, from.0, until.0)?;
+                items.iter().try_for_each(|(id, place)| write!(to, " {:x}:{place}", id.0))
+            }
+            Ack::Leaving { lease, at, items } => {
+                write!(to, "L {:x} {}", lease.0, at.0)?;
+                items.iter().try_for_each(|id| write!(to, " {:x}", id.0))
+            }
+            Ack::Halted => write!(to, "T -"),
             Ack::Stopped(why) => write!(to, "Z {}", why.replace('\n', " ")),
             Ack::Wrong(what) => write!(to, "X {}", what.replace('\n', " ")),
         }
@@ -178,6 +213,20 @@ impl Ack {
                 lease: LeaseId(hex(words.next()?)?),
                 items: words.map(ended).collect::<Option<_>>()?,
             },
+            "D" => Ack::Declined { first: root(words.next()?)?, len: words.next()?.parse().ok()? },
+            "U" => Ack::Unknown { by_request: words.next()? == "q" },
+            "H" => Ack::Holding {
+                lease: LeaseId(hex(words.next()?)?),
+                from: Timestamp(words.next()?.parse().ok()?),
+                until: Timestamp(words.next()?.parse().ok()?),
+                items: words.map(placed).collect::<Option<_>>()?,
+            },
+            "L" => Ack::Leaving {
+                lease: LeaseId(hex(words.next()?)?),
+                at: Timestamp(words.next()?.parse().ok()?),
+                items: words.map(|word| hex(word).map(ItemId)).collect::<Option<_>>()?,
+            },
+            "T" => Ack::Halted,
             "Z" => Ack::Stopped(rest.to_owned()),
             "X" => Ack::Wrong(rest.to_owned()),
             _ => return None,
@@ -192,7 +241,7 @@ impl Ack {
             Ack::Settled { items, .. } => items.len() as u64,
             Ack::Pretended { len, .. } => *len as u64,
             Ack::Renewed { .. } => 1,
-            Ack::Opened { .. } | Ack::Asked { .. } | Ack::Stopped(_) | Ack::Wrong(_) => 0,
+            _ => 0,
         }
     }
 }
@@ -221,6 +270,11 @@ fn taken(word: &str) -> Option<Taken> {
     let path = u32::from_str_radix(parts.next()?, 16).ok()?;
     let attempt = parts.next()?.parse().ok()?;
     Some(Taken { id, name: Name { root, path }, attempt })
+}
+
+fn placed(word: &str) -> Option<(ItemId, String)> {
+    let (id, place) = word.split_once(':')?;
+    Some((ItemId(hex(id)?), place.to_owned()))
 }
 
 fn ended(word: &str) -> Option<Ended> {
@@ -264,6 +318,16 @@ mod tests {
                     },
                 ],
             },
+            Ack::Declined { first: name, len: 3 },
+            Ack::Unknown { by_request: true },
+            Ack::Holding {
+                lease,
+                from: Timestamp(5),
+                until: Timestamp(9),
+                items: vec![(id, "q/s/t/g".to_owned())],
+            },
+            Ack::Leaving { lease, at: Timestamp(7), items: vec![id] },
+            Ack::Halted,
             Ack::Stopped("no disk".to_owned()),
             Ack::Wrong("two lines".to_owned()),
         ];

@@ -5,7 +5,7 @@
 //! a late report could refute. Finds by itself what no store can explain: an item settled twice, or
 //! handed out after it ended.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use windrow_core::command::EnqueueOutcome;
 use windrow_core::trail::Ending;
@@ -98,6 +98,10 @@ pub struct Ledger {
     pub answered: Vec<Answered>,
     /// Batches that were asked for and not answered: their outcome is unknown.
     pub unanswered: Vec<(Name, usize)>,
+    /// Names of which the store said that it wrote nothing.
+    pub declined: HashSet<Name>,
+    /// Some answers got lost, so an item may be known to the store and not to the ledger.
+    pub answers_get_lost: bool,
     /// Names whose enqueue was claimed to be durable before it was.
     pub pretended: Vec<Name>,
     /// Items that were acknowledged in any way since the last check.
@@ -136,13 +140,26 @@ impl Ledger {
                 items.into_iter().try_for_each(|ended| self.settled(lease, ended))?;
             }
             Ack::Wrong(what) => return Err(Finding::general(what)),
+            Ack::Declined { first, len } => {
+                self.unanswered.retain(|(asked, _)| *asked != first);
+                self.declined.extend(first.batch(len));
+                let known = |name: &Name| self.by_name.get(name).map(|id| (*name, *id));
+                if let Some((name, id)) = first.batch(len).iter().find_map(known) {
+                    return Err(unwanted(id, name));
+                }
+            }
             Ack::Opened { .. } | Ack::Renewed { .. } | Ack::Stopped(_) => {}
+            // These are about what is under way, which others audit.
+            Ack::Unknown { .. } | Ack::Holding { .. } | Ack::Leaving { .. } | Ack::Halted => {}
         }
         Ok(())
     }
 
     /// Takes note of an item that exists, under this name.
     pub fn exists(&mut self, id: ItemId, name: Name) -> Result<(), Finding> {
+        if self.declined.contains(&name) {
+            return Err(unwanted(id, name));
+        }
         self.items.entry(id).or_insert_with(|| Entry::new(name));
         match self.by_name.insert(name, id) {
             Some(twin) if twin != id => {
@@ -156,10 +173,12 @@ impl Ledger {
         self.touched.insert(id);
         match outcome {
             EnqueueOutcome::Created | EnqueueOutcome::Successor => self.exists(id, name),
-            EnqueueOutcome::Duplicate => match self.items.contains_key(&id) {
-                true => Ok(()),
-                false => Err(Finding::of(id, "a duplicate of an item that nobody made")),
-            },
+            EnqueueOutcome::Duplicate => {
+                match self.items.contains_key(&id) || self.answers_get_lost {
+                    true => Ok(()),
+                    false => Err(Finding::of(id, "a duplicate of an item that nobody made")),
+                }
+            }
             EnqueueOutcome::Replaced => {
                 self.exists(id, name)?;
                 let Some(entry) = self.items.get_mut(&id) else { return Ok(()) };
@@ -207,6 +226,10 @@ impl Ledger {
         }
         Ok(())
     }
+}
+
+fn unwanted(id: ItemId, name: Name) -> Finding {
+    Finding::of(id, format!("the store said that nothing of {name:?} was written, and it exists"))
 }
 
 #[cfg(test)]
@@ -262,6 +285,13 @@ mod tests {
         let twice = vec![claimed(name(), 1), claimed(name(), 2), done(1), done(2)];
         check(twice, Some("settled twice"));
         check(vec![claimed(name(), 1), done(1), claimed(name(), 2)], Some("handed out under"));
+    }
+
+    #[test]
+    fn an_item_of_which_nothing_was_written_must_not_exist() {
+        let declined = || Ack::Declined { first: name(), len: 2 };
+        check(vec![declined(), enqueued(name())], Some("nothing of"));
+        check(vec![claimed(name(), 1), enqueued(name()), declined()], Some("nothing of"));
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! process that dies; [`verify`] compares. These five know nothing of processes, so the fault tests
 //! use them on a simulated disk as well. The others are the processes: [`child`], [`life`] (one
 //! child from its start to its death), [`volume`] (a file system whose power can be cut) and
-//! [`program`].
+//! [`program`]. [`postgres`] has the same for several servers on one PostgreSQL.
 
 pub mod ack;
 pub mod child;
@@ -14,8 +14,10 @@ pub mod ledger;
 pub mod life;
 pub mod load;
 pub mod name;
+pub mod postgres;
 pub mod program;
 mod shutdown;
+mod story;
 mod unsynced;
 pub mod verify;
 pub mod volume;

@@ -16,6 +16,7 @@ use super::ack::Ack;
 use super::child::{self, Orders, Plant};
 use super::ledger::{Finding, Ledger};
 use super::life::{self, Life};
+use super::story;
 use super::verify::{Depth, Verified, verify};
 use super::volume::Volume;
 use crate::dump::dump;
@@ -342,21 +343,10 @@ impl Campaign {
         let mut story = format!("{finding}\n\nseed {}, cycle {cycles}", self.seed);
         if let Some(id) = finding.item {
             story.push_str("\nwhat was reported of it (cycle, then the report):\n");
-            let id = format!("{:x}", id.0);
-            let reports = std::fs::read_to_string(&self.reports).unwrap_or_default();
-            for line in reports.lines().filter(|line| line.contains(&id)) {
-                story.push_str(&format!("  {}\n", shortened(line, &id)));
-            }
+            story.push_str(&story::of_item(&self.reports, id));
         }
         let kept = self.reports.parent().unwrap_or(Path::new("."));
         story.push_str(&format!("\nreports and data are kept in {}", kept.display()));
         story
     }
-}
-
-/// The words of a report that say what it is and what it says of one item.
-fn shortened(line: &str, id: &str) -> String {
-    let words = line.split(' ').enumerate();
-    let own = words.filter(|(at, word)| *at < 4 || word.contains(id)).map(|(_, word)| word);
-    own.collect::<Vec<_>>().join(" ")
 }
