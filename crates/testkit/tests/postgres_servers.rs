@@ -14,6 +14,7 @@ use windrow_core::{Answer, Command, ItemId, Timestamp};
 use windrow_store::postgres::Postgres;
 use windrow_testkit::crash::postgres::holds::Holds;
 use windrow_testkit::servers::postgres::Version;
+use windrow_testkit::servers::process::until;
 use windrow_testkit::servers::stores::Stores;
 
 const GROUP_LIMIT: u32 = 2;
@@ -132,6 +133,27 @@ fn what_is_enqueued_at_one_server_is_told_at_the_other() {
     };
     assert_eq!((&*ready.queue, &*ready.stage, &*ready.tenant), ("q", "work", "t"));
     assert!(ready.count >= 3, "{ready:?}");
+}
+
+#[test]
+fn a_server_that_could_not_hear_for_a_while_looks_for_what_waits() {
+    // It listened again and nobody told it what had been told meanwhile: its claims slept beside
+    // their work until something else arrived.
+    let stores = Stores::start(Version::V15).expect("the server starts");
+    let [here, there] = [stores.open(), stores.open_again()].map(|s| s.expect("a store opens"));
+    let (send, told) = std::sync::mpsc::channel();
+    there.listen(Arc::new(Ear(Mutex::new(send))));
+    let enqueue = |queue: &str| {
+        let items = vec![NewItem::new(Body::new("t", queue))];
+        stores.runtime().block_on(ask(&here, Command::Enqueue(items))).expect("it is enqueued");
+    };
+    let listening = "from pg_stat_activity where query like 'listen %'";
+    let are_two = || stores.psql(&format!("select count(*) {listening}")).expect("it answers");
+    assert!(until(PATIENCE, || are_two() == "2"), "both listen");
+    stores.psql(&format!("select pg_terminate_backend(pid) {listening}")).expect("they end");
+    enqueue("missed");
+    let heard = || told.recv_timeout(PATIENCE).expect("it is told in the end");
+    while &*heard().queue != "missed" {}
 }
 
 #[test]

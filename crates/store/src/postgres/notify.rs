@@ -1,8 +1,9 @@
 //! Waking claimers on other servers: what became ready here is told there.
 //!
 //! Told after the commit and by a connection of its own, many batches at once: a NOTIFY inside the
-//! transaction would make all commits wait for each other. What gets lost that way, or while a
-//! connection is broken, is found by whoever asks again after a while.
+//! transaction would make all commits wait for each other. What could not be told is told later,
+//! and whoever could not hear looks for what waits. Only a server that dies between its commit and
+//! its telling leaves something untold; that is found by whoever asks again after a while.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -20,6 +21,8 @@ const CHANNEL: &str = "windrow_ready";
 const SEATS_MAX: usize = 100;
 /// How long to wait before a broken connection is made again.
 const AGAIN: Duration = Duration::from_secs(1);
+/// How much is told of one lane that nobody heard of: more than that many do not wait for work.
+const WAITING_MAX: i64 = 10_000;
 
 /// What came in line, by lane, class and tenant.
 pub(super) type Came = BTreeMap<(u32, u8, u32), Arrived>;
@@ -40,15 +43,24 @@ pub(super) fn add(came: &mut Came, spot: Spot, first: u64, count: usize) {
 
 /// Tells other servers what became ready, until the store is dropped.
 pub(super) async fn tell(store: Weak<Shared>, mut ready: UnboundedReceiver<Came>) {
-    while let Some(mut came) = ready.recv().await {
+    let mut came = Came::new();
+    loop {
+        if came.is_empty() {
+            let Some(first) = ready.recv().await else { return };
+            came = first;
+        }
         while let Ok(more) = ready.try_recv() {
             for ((lane, class, tenant), Arrived { first, count }) in more {
                 add(&mut came, Spot { lane, class, tenant }, first, count);
             }
         }
         let Some(shared) = store.upgrade() else { return };
-        // Whoever is not told asks again after a while.
-        let _lost = shared.notify(&came).await;
+        let told = shared.notify(&came).await;
+        drop(shared);
+        match told {
+            Ok(()) => came.clear(),
+            Err(_) => tokio::time::sleep(AGAIN).await,
+        }
     }
 }
 
@@ -78,8 +90,10 @@ async fn hear_until_broken(
             }
         }
     });
-    let listening = client.batch_execute(&format!("listen {CHANNEL}")).await;
-    listening?;
+    client.batch_execute(&format!("listen {CHANNEL}")).await?;
+    if let Some(shared) = store.upgrade() {
+        shared.pass_on(shared.waiting().await?).await?;
+    }
     while let Some(said) = heard.recv().await {
         let Some(shared) = store.upgrade() else { break };
         shared.heard(&said).await?;
@@ -105,7 +119,7 @@ impl Shared {
         Ok(())
     }
 
-    /// What another server said, passed on to who listens here.
+    /// What another server said.
     async fn heard(&self, said: &str) -> Result<(), Error> {
         let Some((origin, words)) = said.split_once('|') else { return Ok(()) };
         if origin == self.origin.to_string() {
@@ -120,6 +134,26 @@ impl Shared {
             let spot = Spot { lane: lane as u32, class: class as u8, tenant: tenant as u32 };
             add(&mut came, spot, first, count as usize);
         }
+        self.pass_on(came).await
+    }
+
+    /// What waits in line: nobody knows what was told while we did not hear.
+    async fn waiting(&self) -> Result<Came, Error> {
+        let sql = "select l.no, w.class, w.tenant, w.first, w.items from windrow.lanes l, \
+             lateral (select class, tenant, min(serial) as first, count(*) as items from (\
+               select class, tenant, serial from windrow.items i \
+               where i.lane = l.no and i.spot = 1 limit $1) i group by 1, 2) w";
+        let client = self.pool.get().await?;
+        let mut came = Came::new();
+        for row in client.query(sql, &[&WAITING_MAX]).await? {
+            let (spot, first) = super::load::came(&row);
+            add(&mut came, spot, first, row.get::<_, i64>(4) as usize);
+        }
+        Ok(came)
+    }
+
+    /// Tells who listens here.
+    async fn pass_on(&self, came: Came) -> Result<(), Error> {
         self.learn_of(&came).await?;
         {
             let mut seats = self.seats.lock();

@@ -118,6 +118,12 @@ impl Pool {
         Ok(used)
     }
 
+    /// Waits, whatever the caller runs on.
+    pub(super) async fn pause(&self, lasts: Duration) {
+        let waiting = self.runtime.spawn(tokio::time::sleep(lasts));
+        let _ends_early_with_the_runtime = waiting.await;
+    }
+
     /// Connections are driven by the runtime of the store, whoever asks for one.
     async fn connect(&self) -> Result<Client, Error> {
         let config = self.config.clone();

@@ -2,23 +2,33 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
-use windrow_core::command::{Command, Grant, Request};
+use windrow_core::command::{Command, EnqueueOutcome, Enqueued, Grant, Request};
 use windrow_core::limits::COMMAND_ITEMS_MAX;
 use windrow_core::ports::{Now, StoreError, Work};
-use windrow_core::{Answer, Item, ItemId, decide};
+use windrow_core::{Answer, Item, ItemId, Refusal, decide};
 
 use super::desk::{Desk, Setting};
 use super::load::{self, Loading};
 use super::needs::{Filter, Key, Needs};
 use super::save::{self, Saved};
-use super::tx::{Failed, Tx};
+use super::tx::{Failed, Tx, step};
 use super::{Error, Postgres, naming};
 
 /// How often a batch that met another server's is tried again.
 const TRIES: usize = 10;
+/// How long to wait before a database that cannot be reached is tried again, and each time as much
+/// longer: two seconds in all.
+const AGAIN: Duration = Duration::from_millis(45);
 /// How often a batch is loaded further. A tree is at most eight deep.
 const ROUNDS: usize = 64;
+
+/// A transaction that writes nothing waits for nobody. What it saw may be here and not yet on a
+/// synchronous standby, if the one who wrote it was ended while it waited; so this one writes a
+/// little and waits for the standby too.
+const WAIT_FOR_STANDBY: &str = "select pg_logical_emit_message(true, 'windrow', '') \
+     where current_setting('synchronous_standby_names') <> ''";
 
 impl Postgres {
     pub(super) async fn submit_batch(
@@ -27,15 +37,25 @@ impl Postgres {
         now: Now,
     ) -> Result<Vec<Answer<Work>>, StoreError> {
         let mut tries = 0;
+        // An earlier try was sent to be committed, and nobody knows what became of it.
+        let mut unknown = false;
         loop {
             tries += 1;
             match self.try_batch(&batch, now).await {
                 Ok(answers) => return Ok(answers),
+                Err(Failed::Before(Error::Unreachable(_))) if tries < TRIES => {
+                    self.shared.pool.pause(AGAIN * tries as u32).await;
+                }
                 Err(Failed::Before(error)) if tries < TRIES && may_repeat(&error) => {}
+                Err(Failed::Before(error)) if unknown => {
+                    return Err(StoreError::OutcomeUnknown(error.to_string()));
+                }
                 Err(Failed::Before(error)) => return Err(error.into()),
+                Err(Failed::AtCommit(error)) if tries < TRIES && error.is_conflict() => {}
                 // If it was committed after all, requests with an id get their first answer.
-                Err(Failed::AtCommit(error))
-                    if tries < TRIES && (error.is_conflict() || is_repeatable(&batch)) => {}
+                Err(Failed::AtCommit(_)) if tries < TRIES && is_repeatable(&batch) => {
+                    unknown = true;
+                }
                 Err(Failed::AtCommit(error)) => {
                     return Err(StoreError::OutcomeUnknown(error.to_string()));
                 }
@@ -89,10 +109,13 @@ impl Postgres {
             self.loading(tx, desk, false).fetch(needs).await?;
         }
         let shown = |answer: Answer| answer.map(|grant| Ok(shown(desk, grant)));
-        let work = answers.into_iter().map(shown).collect::<Result<_, Error>>()?;
+        let work = answers.into_iter().map(shown).collect::<Result<Vec<_>, Error>>()?;
         let ready = self.ready(tx, desk).await?;
         let slot = i32::from(self.shared.server) * i32::from(super::pool::SLOTS);
-        let saved = save::save(desk, slot + i32::from(tx.slot()))?;
+        let mut saved = save::save(desk, slot + i32::from(tx.slot()))?;
+        if leans_on_others(batch, desk, &work) {
+            saved.steps.push(step!(WAIT_FOR_STANDBY));
+        }
         Ok((work, ready, saved))
     }
 
@@ -271,6 +294,17 @@ fn foreseen(batch: &[Request], desk: &Desk) -> Needs {
     }
     needs.items.retain(|id| id.tag() == desk.tag);
     needs
+}
+
+/// Whether an answer vouches for what an earlier batch wrote.
+fn leans_on_others(batch: &[Request], desk: &Desk, answers: &[Answer<Work>]) -> bool {
+    let known = |id| desk.requests.was(&id).is_some();
+    let repeats = batch.iter().any(|request| request.id.is_some_and(known));
+    let finds = |each: &[Result<Enqueued, Refusal>]| {
+        each.iter().flatten().any(|one| one.outcome == EnqueueOutcome::Duplicate)
+    };
+    let found = answers.iter().any(|a| matches!(a, Answer::Enqueued(each) if finds(each)));
+    repeats || found
 }
 
 /// Whether asking all of it again is harmless, even if it was done.
