@@ -11,7 +11,7 @@ use windrow_core::ItemId;
 use windrow_core::limits::OLDEST_EVERY;
 
 /// Where an item is in line.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct Spot {
     pub(super) lane: u32,
     pub(super) class: u8,

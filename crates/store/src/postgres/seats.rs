@@ -25,12 +25,29 @@ pub(super) struct Ask {
     pub(super) spot: Spot,
     pub(super) first: u64,
     pub(super) most: usize,
+    /// How often somebody had come when it was asked.
+    arrivals: u64,
+}
+
+impl Ask {
+    /// The same again, for more.
+    pub(super) fn more(self) -> Ask {
+        Ask { most: self.most * 4, ..self }
+    }
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Seats {
-    lanes: HashMap<u32, BTreeMap<(Reverse<u8>, u32), u64>>,
+    lanes: HashMap<u32, BTreeMap<(Reverse<u8>, u32), Seat>>,
     looked: HashMap<u32, Looked>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Seat {
+    /// Nothing lies before this serial.
+    mark: u64,
+    /// How often somebody came.
+    arrivals: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +64,12 @@ pub(super) enum Look {
     Young(u64),
 }
 
+impl Seat {
+    fn ask(&self, spot: Spot, most: usize) -> Ask {
+        Ask { spot, first: self.mark, most, arrivals: self.arrivals }
+    }
+}
+
 fn serial_at(time: u64) -> u64 {
     time << 16
 }
@@ -55,26 +78,27 @@ impl Seats {
     /// Somebody is in line.
     pub(super) fn came(&mut self, spot: Spot, serial: u64) {
         let seats = self.lanes.entry(spot.lane).or_default();
-        let mark = seats.entry((Reverse(spot.class), spot.tenant)).or_insert(serial);
-        *mark = serial.min(*mark);
+        let new = Seat { mark: serial, arrivals: 0 };
+        let seat = seats.entry((Reverse(spot.class), spot.tenant)).or_insert(new);
+        seat.mark = serial.min(seat.mark);
+        seat.arrivals += 1;
     }
 
-    /// A claim asked from `asked.first` on: the first that is left is `left`, or nobody is. What
-    /// came since, with a lower serial or by a batch that is still under way, stays.
+    /// What was asked of a seat was taken: the first that is left is `left`, or nobody is. If
+    /// somebody came since, that may be wrong, and what is known stays.
     pub(super) fn left(&mut self, asked: &Ask, left: Option<u64>, now: Timestamp) {
         let Some(seats) = self.lanes.get_mut(&asked.spot.lane) else { return };
-        let seat = (Reverse(asked.spot.class), asked.spot.tenant);
-        let Some(mark) = seats.get_mut(&seat) else { return };
-        if *mark < asked.first {
+        let at = (Reverse(asked.spot.class), asked.spot.tenant);
+        let Some(seat) = seats.get_mut(&at).filter(|seat| seat.arrivals == asked.arrivals) else {
             return;
-        }
+        };
+        // What is put in line by a batch that is under way may be a little older than this.
         let safe = serial_at(now.0.saturating_sub(UNDER_WAY_MS));
         match left {
-            Some(left) => *mark = left.min(safe.max(asked.first)),
-            None if *mark == asked.first => {
-                seats.remove(&seat);
+            Some(left) => seat.mark = seat.mark.max(left.min(safe)),
+            None => {
+                seats.remove(&at);
             }
-            None => {}
         }
     }
 
@@ -108,23 +132,19 @@ impl Seats {
         let in_turn = here[next..].iter().chain(&here[..next]).take(wanted);
         let each = wanted.div_ceil(here.len().min(wanted));
         let mut asks: Vec<Ask> = in_turn
-            .map(|((_, tenant), mark)| Ask {
-                spot: Spot { lane, class, tenant: *tenant },
-                first: **mark,
-                most: each,
-            })
+            .map(|((_, tenant), seat)| seat.ask(Spot { lane, class, tenant: *tenant }, each))
             .collect();
         let oldest = wanted / windrow_core::limits::OLDEST_EVERY as usize + 1;
         let mut by_age: Vec<_> = seats.iter().filter(|(seat, _)| free(seat)).collect();
         if by_age.len() > oldest {
-            by_age.select_nth_unstable_by_key(oldest - 1, |(_, mark)| **mark);
+            by_age.select_nth_unstable_by_key(oldest - 1, |(_, seat)| seat.mark);
             by_age.truncate(oldest);
         }
-        for ((Reverse(class), tenant), mark) in by_age {
+        for ((Reverse(class), tenant), seat) in by_age {
             let spot = Spot { lane, class: *class, tenant: *tenant };
             match asks.iter_mut().find(|ask| ask.spot == spot) {
                 Some(ask) => ask.most = ask.most.max(oldest),
-                None => asks.push(Ask { spot, first: *mark, most: oldest }),
+                None => asks.push(seat.ask(spot, oldest)),
             }
         }
         asks

@@ -115,7 +115,7 @@ const STATE: &str = "select configured, (extract(epoch from clock_timestamp()) *
 impl Loading<'_> {
     /// Puts what is missing on the desk.
     pub(super) async fn fetch(&mut self, mut needs: Needs) -> Result<(), Error> {
-        let mut offers = self.begin_offers(&mut needs);
+        let mut offers = self.begin_offers(&mut needs).await?;
         loop {
             let mut round = Round::default();
             self.ask_offers(&offers, &mut round);

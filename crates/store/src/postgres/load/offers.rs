@@ -65,7 +65,7 @@ pub(in crate::postgres) fn came(row: &Row) -> (Spot, u64) {
 }
 
 impl Loading<'_> {
-    pub(super) fn begin_offers(&mut self, needs: &mut Needs) -> Vec<Asking> {
+    pub(super) async fn begin_offers(&mut self, needs: &mut Needs) -> Result<Vec<Asking>, Error> {
         let aside = std::mem::take(&mut needs.aside);
         let not_serials = serials(aside);
         let offers = std::mem::take(&mut needs.offers);
@@ -73,8 +73,14 @@ impl Loading<'_> {
             .into_iter()
             .map(|(filter, wanted)| self.asking(filter, wanted, not_serials.clone()))
             .collect();
-        all.iter_mut().for_each(|asking| self.ask_more(asking));
-        all
+        for asking in &mut all {
+            // Now and then everything is looked at, also while there is enough.
+            let due = |open: &&Open| self.seats.lock().look(open.lane, self.desk.now) == Look::All;
+            let due: Vec<u32> = asking.lanes.iter().filter(due).map(|open| open.lane).collect();
+            self.look(asking, &due).await?;
+            self.ask_more(asking);
+        }
+        Ok(all)
     }
 
     fn asking(&self, filter: Filter, wanted: usize, not_serials: Vec<i64>) -> Asking {
@@ -113,26 +119,33 @@ impl Loading<'_> {
     /// Decides what to ask next: seats that were not asked, else more of those that gave all that
     /// was asked of them.
     fn ask_more(&self, asking: &mut Asking) {
-        let short = asking.wanted.saturating_sub(asking.found.len());
-        if short == 0 {
-            return;
+        // Each lane must show as many as are wanted: all of them may come from there.
+        let mut found: BTreeMap<Spot, usize> = BTreeMap::new();
+        let mut in_lane: BTreeMap<u32, usize> = BTreeMap::new();
+        let items = asking.found.iter().filter_map(|id| self.desk.items.get(id));
+        for spot in items.filter_map(|item| self.desk.spot(item)) {
+            *found.entry(spot).or_default() += 1;
+            *in_lane.entry(spot.lane).or_default() += 1;
         }
+        let short = |lane: u32| {
+            asking.wanted.saturating_sub(in_lane.get(&lane).copied().unwrap_or_default())
+        };
         let seats = self.seats.lock();
         let mut asks = Vec::new();
-        for open in &asking.lanes {
+        for open in asking.lanes.iter().filter(|open| short(open.lane) > 0) {
             let here = (open.lane, 0, 0)..=(open.lane, u8::MAX, u32::MAX);
             let asked: BTreeSet<(u8, u32)> =
                 asking.asked.range(here).map(|((_, class, tenant), _)| (*class, *tenant)).collect();
             let is_open = |tenant| asking.is_open(open, tenant);
+            let short = short(open.lane);
             asks.extend(seats.ask(open.lane, &self.desk.turns, is_open, short, &asked));
         }
         if asks.is_empty() {
-            let found_at = |spot: Spot| {
-                let here = asking.found.iter().filter_map(|id| self.desk.items.get(id));
-                here.filter(|item| self.desk.spot(item) == Some(spot)).count()
+            let is_full = |ask: &&Ask| {
+                short(ask.spot.lane) > 0 && found.get(&ask.spot).is_some_and(|n| *n >= ask.most)
             };
-            let full = asking.asked.values().filter(|ask| found_at(ask.spot) >= ask.most);
-            asks.extend(full.map(|ask| Ask { most: ask.most * 4, ..*ask }));
+            let full = asking.asked.values().filter(is_full);
+            asks.extend(full.map(|ask| ask.more()));
         }
         asking.asks = asks;
     }
@@ -186,18 +199,19 @@ impl Loading<'_> {
                 continue;
             }
             asking.has_looked = true;
-            self.look(asking).await?;
+            let lanes: Vec<u32> = asking.lanes.iter().map(|open| open.lane).collect();
+            self.look(asking, &lanes).await?;
             self.ask_more(asking);
         }
         Ok(())
     }
 
     /// Looks for seats that this server does not know of, or knows wrongly.
-    async fn look(&mut self, asking: &mut Asking) -> Result<(), Error> {
+    async fn look(&mut self, asking: &mut Asking, lanes: &[u32]) -> Result<(), Error> {
         let now = self.desk.now;
         let mut all: Vec<u32> = Vec::new();
         let mut young: Option<(u64, Vec<u32>)> = None;
-        for Open { lane, .. } in &asking.lanes {
+        for lane in lanes {
             match self.seats.lock().look(*lane, now) {
                 Look::All => all.push(*lane),
                 Look::Young(from) => {
