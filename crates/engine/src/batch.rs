@@ -2,14 +2,15 @@
 //!
 //! A store that groups by itself (the embedded one) takes as many submits at once as there are
 //! callers, and every command goes straight through. A store that pays per submit (PostgreSQL)
-//! takes a few; while they are under way the next commands gather and go as one batch.
+//! takes a few; while they are under way the next commands gather and go as one batch. A further
+//! submit begins only when enough has gathered to be worth it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
-use windrow_core::command::{Answer, Request};
+use windrow_core::command::{Answer, Command, Request};
 use windrow_core::ports::{Now, Store, StoreError, Work};
 
 use crate::clock::Clock;
@@ -18,6 +19,8 @@ type Reply = Result<Answer<Work>, StoreError>;
 
 /// Commands in one batch at most.
 const BATCH_MAX: usize = 256;
+/// Items in a batch for which it is worth to have another submit under way.
+const WORTH_IT: usize = 64;
 
 /// Gathers commands while submits are under way.
 #[derive(Debug)]
@@ -31,6 +34,33 @@ pub(crate) struct Batcher {
 struct Intake {
     under_way: usize,
     waiting: VecDeque<(Request, oneshot::Sender<Told>)>,
+    /// Items that those who wait name.
+    items: usize,
+}
+
+impl Intake {
+    /// Whether a request of so many items begins a submit at once, with whatever waits.
+    fn may_begin(&self, items: usize, width: usize) -> bool {
+        self.under_way == 0
+            || width == usize::MAX
+            || (self.under_way < width && self.items + items >= WORTH_IT)
+    }
+
+    fn take(&mut self, count: usize) -> Vec<(Request, oneshot::Sender<Told>)> {
+        let taken: Vec<_> = self.waiting.drain(..count).collect();
+        self.items -= taken.iter().map(|(request, _)| items_of(request)).sum::<usize>();
+        taken
+    }
+}
+
+/// How many items a request names, takes or brings.
+fn items_of(request: &Request) -> usize {
+    match &request.command {
+        Command::Enqueue(items) => items.len(),
+        Command::Claim(claim) => claim.max,
+        Command::Settle { items, .. } => items.len(),
+        _ => 1,
+    }
 }
 
 /// What a waiting caller is told.
@@ -56,11 +86,13 @@ impl Batcher {
     ) -> Reply {
         let receiver = {
             let mut intake = self.intake.lock();
-            if intake.under_way < self.width {
+            let items = items_of(&request);
+            if intake.may_begin(items, self.width) {
                 intake.under_way += 1;
                 Err((request, Turn(Some(Arc::clone(&self.intake)))))
             } else {
                 let (sender, receiver) = oneshot::channel();
+                intake.items += items;
                 intake.waiting.push_back((request, sender));
                 Ok(receiver)
             }
@@ -86,7 +118,7 @@ impl Batcher {
         let (mut batch, senders): (Vec<Request>, Vec<_>) = {
             let mut intake = self.intake.lock();
             let count = intake.waiting.len().min(BATCH_MAX - 1);
-            intake.waiting.drain(..count).unzip()
+            intake.take(count).into_iter().unzip()
         };
         batch.push(own);
         let mut answers = match store.submit(batch, Now::Given(clock.now())).await {
@@ -117,7 +149,8 @@ impl Drop for Turn {
         loop {
             let next = {
                 let mut intake = intake.lock();
-                let next = intake.waiting.pop_front();
+                let first = usize::from(!intake.waiting.is_empty());
+                let next = intake.take(first).pop();
                 intake.under_way -= usize::from(next.is_none());
                 next
             };

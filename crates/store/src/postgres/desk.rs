@@ -37,6 +37,8 @@ use super::seats::Ask;
 pub(super) struct Granted {
     pub(super) lease: Lease,
     pub(super) items: Vec<ItemId>,
+    /// Its holder said how far it is.
+    pub(super) is_reported: bool,
 }
 
 /// The beginning of a list, with what it is sorted by, and how much was asked for.
@@ -91,6 +93,8 @@ pub(super) struct Desk {
     pub(super) expiring: Option<(u64, Vec<LeaseId>)>,
     pub(super) lists: HashMap<List, Listed>,
     pub(super) offers: HashMap<Filter, Offer>,
+    /// Items that were not read: they are as this server handed them out, or the batch fails.
+    pub(super) unlocked: HashSet<ItemId>,
     /// What was asked of seats, and who was found there.
     pub(super) asked: Vec<(Ask, BTreeSet<ItemId>)>,
     pub(super) loaded_folded: HashSet<ItemId>,
@@ -174,6 +178,7 @@ impl Desk {
             expiring: None,
             lists: HashMap::new(),
             offers: HashMap::new(),
+            unlocked: HashSet::new(),
             asked: Vec::new(),
             loaded_folded: HashSet::new(),
             config,
@@ -357,7 +362,13 @@ impl Desk {
                 self.decided.orphans.insert((parent, generation), !over);
             }
             Change::Lease(lease) => self.lease_begins(lease),
-            Change::Progress { id, progress } => self.progress.set(id, Some(progress)),
+            Change::Progress { id, progress } => {
+                self.progress.set(id, Some(progress));
+                let lease = self.items.get(&id).and_then(Item::lease);
+                if let Some(granted) = lease.and_then(|lease| self.leases.get_mut(&lease)) {
+                    granted.is_reported = true;
+                }
+            }
             Change::Remove { id } => self.remove(id),
             Change::Fold { root } => {
                 self.decided.folded.insert(root, true);
@@ -408,7 +419,7 @@ impl Desk {
         });
         let mut items: Vec<ItemId> = held.collect();
         items.sort_unstable();
-        self.leases.set(id, Some(Granted { lease, items }));
+        self.leases.set(id, Some(Granted { lease, items, is_reported: false }));
     }
 
     fn create(&mut self, created: Created, now: Timestamp) {

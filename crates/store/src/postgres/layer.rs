@@ -37,6 +37,11 @@ impl<K: Hash + Eq, V> Layer<K, V> {
         self.loaded.entry(name).or_insert(None);
     }
 
+    /// Nothing is known of it any more.
+    pub(super) fn unload(&mut self, name: &K) {
+        self.loaded.remove(name);
+    }
+
     /// To be added to while it is being loaded.
     pub(super) fn loaded_mut(&mut self, name: &K) -> Option<&mut V> {
         self.loaded.get_mut(name)?.as_mut()

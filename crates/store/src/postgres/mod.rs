@@ -5,6 +5,7 @@
 
 mod config;
 mod desk;
+mod held;
 mod layer;
 mod ledger;
 mod line;
@@ -37,6 +38,7 @@ use windrow_core::ports::{Listener, StoreError};
 pub use migrate::{MIGRATIONS, Migration};
 
 use config::Config;
+use held::Held;
 use line::Turns;
 use names::Names;
 use notify::{Came, Task};
@@ -55,6 +57,9 @@ struct Shared {
     names: Arc<RwLock<Names>>,
     config: Mutex<Arc<Config>>,
     seats: Mutex<Seats>,
+    held: Mutex<Held>,
+    /// For so many batches to come, keys are looked up before they are used.
+    doubts: AtomicU64,
     /// The latest time that a batch was decided at, in milliseconds.
     seen: AtomicU64,
     turns: Mutex<Turns>,
@@ -72,6 +77,12 @@ impl Shared {
     /// The latest time that is known here.
     fn latest(&self) -> Timestamp {
         Timestamp(self.seen.load(Ordering::Relaxed))
+    }
+
+    /// Whether new keys are taken to be free. The index says otherwise if they are not.
+    fn trusts_keys(&self) -> bool {
+        let less = |doubts: u64| doubts.checked_sub(1);
+        self.doubts.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_err()
     }
 
     fn saw(&self, now: Timestamp) {
@@ -111,6 +122,9 @@ pub enum Error {
     /// Tried again once they have numbers.
     #[error("a lane has no number yet")]
     Unnumbered,
+    /// Tried again, with everything read.
+    #[error("an item changed meanwhile")]
+    Changed,
     #[error("a batch could not be decided: it kept asking for more; send it in smaller parts")]
     Endless,
 }
@@ -136,6 +150,19 @@ impl Error {
             SqlState::UNIQUE_VIOLATION,
         ];
         error.code().is_some_and(|code| conflicts.contains(code))
+    }
+
+    /// Whether somebody else has a key, an id or a request already.
+    fn is_double(&self) -> bool {
+        let Error::Database(error) = self else { return false };
+        error.code() == Some(&SqlState::UNIQUE_VIOLATION)
+    }
+
+    /// Whether another server gave out the same id.
+    fn is_of_id(&self) -> bool {
+        let Error::Database(error) = self else { return false };
+        let constraint = error.as_db_error().and_then(|error| error.constraint());
+        constraint.is_some_and(|name| name == "bodies_pkey" || name == "items_pkey")
     }
 
     /// Whether the server itself said so.
@@ -207,6 +234,8 @@ impl Postgres {
             names: Arc::default(),
             config: Mutex::default(),
             seats: Mutex::default(),
+            held: Mutex::default(),
+            doubts: AtomicU64::new(0),
             seen: AtomicU64::new(0),
             turns: Mutex::default(),
             ids: Arc::new(Mutex::new(ids)),

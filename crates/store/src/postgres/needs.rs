@@ -81,6 +81,8 @@ pub(super) enum List {
 pub(super) struct Needs {
     pub(super) items: BTreeSet<ItemId>,
     pub(super) bodies: BTreeSet<ItemId>,
+    /// Items that are locked, of which it is not known what lies beside them.
+    pub(super) beside: BTreeSet<ItemId>,
     pub(super) keys: BTreeSet<Key>,
     pub(super) kept_keys: BTreeSet<Key>,
     pub(super) children: BTreeSet<(ItemId, u16, u32)>,

@@ -66,8 +66,9 @@ pub(super) async fn tell(store: Weak<Shared>, mut ready: UnboundedReceiver<Came>
 
 /// Hears what became ready on other servers.
 pub(super) async fn hear(store: Weak<Shared>, config: tokio_postgres::Config) {
+    let mut again = false;
     loop {
-        let _broken = hear_until_broken(&store, &config).await;
+        let _broken = hear_until_broken(&store, &config, &mut again).await;
         if store.strong_count() == 0 {
             return;
         }
@@ -78,6 +79,7 @@ pub(super) async fn hear(store: Weak<Shared>, config: tokio_postgres::Config) {
 async fn hear_until_broken(
     store: &Weak<Shared>,
     config: &tokio_postgres::Config,
+    again: &mut bool,
 ) -> Result<(), Error> {
     let (client, mut connection) = config.connect(NoTls).await?;
     let (send, mut heard) = tokio::sync::mpsc::unbounded_channel();
@@ -91,9 +93,10 @@ async fn hear_until_broken(
         }
     });
     client.batch_execute(&format!("listen {CHANNEL}")).await?;
-    if let Some(shared) = store.upgrade() {
+    if let Some(shared) = store.upgrade().filter(|_| *again) {
         shared.pass_on(shared.waiting().await?).await?;
     }
+    *again = true;
     while let Some(said) = heard.recv().await {
         let Some(shared) = store.upgrade() else { break };
         shared.heard(&said).await?;

@@ -1,13 +1,15 @@
 //! A batch: one transaction, decided as often as it takes until nothing is missing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use uuid::Uuid;
 use windrow_core::command::{Command, EnqueueOutcome, Enqueued, Grant, Request};
 use windrow_core::limits::COMMAND_ITEMS_MAX;
 use windrow_core::ports::{Now, StoreError, Work};
-use windrow_core::{Answer, Item, ItemId, Refusal, decide};
+use windrow_core::{Answer, Item, ItemId, LeaseId, Refusal, decide};
 
 use super::desk::{Desk, Setting};
 use super::load::{self, Loading};
@@ -30,6 +32,12 @@ const ROUNDS: usize = 64;
 const WAIT_FOR_STANDBY: &str = "select pg_logical_emit_message(true, 'windrow', '') \
      where current_setting('synchronous_standby_names') <> ''";
 
+/// How many batches look up keys after one was not free.
+const DOUBTS: u64 = 256;
+
+const STILL_HELD: &str = "select serial, lease, marks, priority from windrow.items \
+     where serial = any ($1) order by serial desc for update";
+
 impl Postgres {
     pub(super) async fn submit_batch(
         &self,
@@ -39,9 +47,12 @@ impl Postgres {
         let mut tries = 0;
         // An earlier try was sent to be committed, and nobody knows what became of it.
         let mut unknown = false;
+        let mut given = Vec::new();
         loop {
             tries += 1;
-            match self.try_batch(&batch, now).await {
+            // A batch that failed is read in full.
+            let trusts = tries == 1;
+            match self.try_batch(&batch, now, trusts, &mut given).await {
                 Ok(answers) => return Ok(answers),
                 Err(Failed::Before(Error::Unreachable(_))) if tries < TRIES => {
                     self.shared.pool.pause(AGAIN * tries as u32).await;
@@ -63,17 +74,32 @@ impl Postgres {
         }
     }
 
-    async fn try_batch(&self, batch: &[Request], now: Now) -> Result<Vec<Answer<Work>>, Failed> {
+    async fn try_batch(
+        &self,
+        batch: &[Request],
+        now: Now,
+        trusts: bool,
+        given: &mut Vec<ItemId>,
+    ) -> Result<Vec<Answer<Work>>, Failed> {
         let client = self.shared.pool.get().await?;
         naming::number(&client, &self.shared.names, batch).await?;
         let mut tx = Tx::new(client);
         let mut desk = self.desk(now);
-        match self.decide_batch(&mut tx, &mut desk, batch, now).await {
+        desk.given = std::mem::take(given);
+        let needs = self.foreseen(batch, &mut desk, trusts);
+        match self.decide_batch(&mut tx, &mut desk, needs, batch, now).await {
             Ok((work, ready, Saved { steps, freed })) => {
                 let written = tx.commit(steps).await;
-                let Ok(answers) = written else {
-                    self.took_nothing(&desk);
-                    return written.map(|_| work);
+                let answers = match written {
+                    Ok(answers) => answers,
+                    Err(failed) => {
+                        self.took_nothing(&desk);
+                        self.doubt(&failed);
+                        if !matches!(&failed, Failed::Before(error) if error.is_of_id()) {
+                            *given = desk.given;
+                        }
+                        return Err(failed);
+                    }
                 };
                 let back = freed.and_then(|at| answers.get(at)).map(Vec::as_slice);
                 self.took(&desk, back.unwrap_or_default());
@@ -84,6 +110,7 @@ impl Postgres {
                 tx.roll_back().await;
                 self.took_nothing(&desk);
                 self.number_lanes(&desk).await?;
+                *given = desk.given;
                 Err(error.into())
             }
         }
@@ -93,16 +120,17 @@ impl Postgres {
         &self,
         tx: &mut Tx,
         desk: &mut Desk,
+        needs: Needs,
         batch: &[Request],
         now: Now,
     ) -> Result<(Vec<Answer<Work>>, super::notify::Came, Saved), Error> {
-        let needs = foreseen(batch, desk);
         let decide_all = |desk: &mut Desk| -> Vec<Answer> {
             let now = desk.now;
             batch.iter().map(|request| decide(desk, request.clone(), now)).collect()
         };
         let mut loading = self.loading(tx, desk, now == Now::Database);
         let answers = self.consider(&mut loading, needs, decide_all).await?;
+        self.lock_what_stays(tx, desk).await?;
         let missing = bodies_of(&answers, desk);
         if !missing.is_empty() {
             let needs = Needs { bodies: missing, ..Needs::default() };
@@ -117,6 +145,38 @@ impl Postgres {
             saved.steps.push(step!(WAIT_FOR_STANDBY));
         }
         Ok((work, ready, saved))
+    }
+
+    /// Items that were not read and do not end are locked now, and must be as they were.
+    async fn lock_what_stays(&self, tx: &mut Tx, desk: &mut Desk) -> Result<(), Error> {
+        let stays = |id: &&ItemId| desk.items.get(*id).is_none_or(|item| !item.is_done());
+        let stay: Vec<ItemId> = desk.unlocked.iter().filter(stays).copied().collect();
+        if stay.is_empty() {
+            return Ok(());
+        }
+        let serials: Vec<i64> = stay.iter().map(|id| id.serial() as i64).collect();
+        let rows = tx.query(step!(STILL_HELD, serials)).await?;
+        let held = rows.iter().map(|row| {
+            let lease = row.get::<_, Option<Uuid>>(1).map(|id| LeaseId(id.as_u128()));
+            (desk.id(row.get(0)), (lease, row.get::<_, i32>(2), row.get::<_, i16>(3)))
+        });
+        let held: HashMap<ItemId, _> = held.collect();
+        let as_before = |id: &ItemId| {
+            let was = desk.items.was(id)?;
+            let (marks, priority) = (i32::from(was.marks.bits()), i16::from(was.priority));
+            (held.get(id) == Some(&(was.lease(), marks, priority))).then_some(())
+        };
+        let same = stay.iter().all(|id| as_before(id).is_some());
+        if same { Ok(()) } else { Err(Error::Changed) }
+    }
+
+    /// A key that was taken to be free was not: for a while they are looked up.
+    fn doubt(&self, failed: &Failed) {
+        if let Failed::Before(error) = failed
+            && error.is_double()
+        {
+            self.shared.doubts.store(DOUBTS, Ordering::Relaxed);
+        }
     }
 
     /// An empty desk.
@@ -184,6 +244,60 @@ impl Postgres {
         naming::number_lanes(&client, &self.shared.names, &desk.unnumbered).await
     }
 
+    /// What a batch will need for certain, so that most are decided once. If it trusts, new keys
+    /// are taken to be free, and what is held to be as it was handed out.
+    fn foreseen(&self, batch: &[Request], desk: &mut Desk, trusts: bool) -> Needs {
+        let mut needs = Needs::default();
+        let mut settled: Vec<(LeaseId, ItemId)> = Vec::new();
+        for request in batch {
+            needs.requests.extend(request.id);
+            match &request.command {
+                Command::Enqueue(items) => {
+                    let names = Arc::clone(&desk.names);
+                    let names = names.read();
+                    let keys = items.iter().filter_map(|new| {
+                        let (body, key) = (&new.body, new.body.key.as_deref()?);
+                        let (queue, tenant) = (names.find(&body.queue)?, names.find(&body.tenant)?);
+                        Some(Key { queue, tenant, key: key.into() })
+                    });
+                    if trusts && self.shared.trusts_keys() {
+                        keys.for_each(|key| desk.keys.load_none(key));
+                    } else {
+                        needs.keys.extend(keys);
+                    }
+                }
+                Command::Claim(claim) => {
+                    let most = claim.max.clamp(1, COMMAND_ITEMS_MAX);
+                    *needs.offers.entry(Filter::from(claim)).or_default() += most;
+                }
+                Command::Settle { lease, items } => {
+                    needs.leases.insert(*lease);
+                    settled.extend(items.iter().map(|(id, _)| (*lease, *id)));
+                }
+                Command::Progress { lease, items } => {
+                    needs.leases.insert(*lease);
+                    needs.items.extend(items.iter().map(|(id, _)| *id));
+                }
+                Command::Renew { lease, .. } => {
+                    needs.leases.insert(*lease);
+                }
+                Command::Cancel { items }
+                | Command::Retry { items, .. }
+                | Command::Delete { items }
+                | Command::Prioritise { items, .. } => needs.items.extend(items.iter().copied()),
+                _ => {}
+            }
+        }
+        let held = self.shared.held.lock();
+        for (lease, id) in settled {
+            if !trusts || needs.items.contains(&id) || !held.put(desk, lease, id) {
+                needs.items.insert(id);
+            }
+        }
+        needs.items.retain(|id| id.tag() == desk.tag);
+        needs
+    }
+
     /// Takes note of what a batch that was committed left in line.
     fn took(&self, desk: &Desk, back: &[tokio_postgres::Row]) {
         let shared = &self.shared;
@@ -195,6 +309,7 @@ impl Postgres {
                 *config = Arc::clone(&desk.config);
             }
         }
+        shared.held.lock().took(desk);
         let mut seats = shared.seats.lock();
         for (ask, found) in &desk.asked {
             let stays = |id: &&ItemId| {
@@ -225,6 +340,8 @@ impl Postgres {
 
     /// A batch came to nothing: what it looked at is in line for others.
     fn took_nothing(&self, desk: &Desk) {
+        let leases = desk.unlocked.iter().filter_map(|id| desk.items.was(id)?.lease());
+        self.shared.held.lock().forget(leases);
         let mut seats = self.shared.seats.lock();
         for (ask, found) in &desk.asked {
             seats.came(ask.spot, found.first().map_or(ask.first, |first| first.serial()));
@@ -254,48 +371,6 @@ fn shown(desk: &Desk, grant: Grant<Item>) -> Grant<Work> {
     Grant { lease, expires_at, items: items.into_iter().filter_map(work).collect() }
 }
 
-/// What a batch will need for certain, so that most are decided once.
-fn foreseen(batch: &[Request], desk: &Desk) -> Needs {
-    let mut needs = Needs::default();
-    let names = desk.names.read();
-    for request in batch {
-        needs.requests.extend(request.id);
-        match &request.command {
-            Command::Enqueue(items) => {
-                for body in items.iter().map(|new| &new.body) {
-                    let key = body.key.as_deref().and_then(|key| {
-                        let (queue, tenant) = (names.find(&body.queue)?, names.find(&body.tenant)?);
-                        Some(Key { queue, tenant, key: key.into() })
-                    });
-                    needs.keys.extend(key);
-                }
-            }
-            Command::Claim(claim) => {
-                let most = claim.max.clamp(1, COMMAND_ITEMS_MAX);
-                *needs.offers.entry(Filter::from(claim)).or_default() += most;
-            }
-            Command::Settle { lease, items } => {
-                needs.leases.insert(*lease);
-                needs.items.extend(items.iter().map(|(id, _)| *id));
-            }
-            Command::Progress { lease, items } => {
-                needs.leases.insert(*lease);
-                needs.items.extend(items.iter().map(|(id, _)| *id));
-            }
-            Command::Renew { lease, .. } => {
-                needs.leases.insert(*lease);
-            }
-            Command::Cancel { items }
-            | Command::Retry { items, .. }
-            | Command::Delete { items }
-            | Command::Prioritise { items, .. } => needs.items.extend(items.iter().copied()),
-            _ => {}
-        }
-    }
-    needs.items.retain(|id| id.tag() == desk.tag);
-    needs
-}
-
 /// Whether an answer vouches for what an earlier batch wrote.
 fn leans_on_others(batch: &[Request], desk: &Desk, answers: &[Answer<Work>]) -> bool {
     let known = |id| desk.requests.was(&id).is_some();
@@ -313,5 +388,5 @@ fn is_repeatable(batch: &[Request]) -> bool {
 }
 
 fn may_repeat(error: &Error) -> bool {
-    matches!(error, Error::Unnumbered) || error.is_conflict() || error.is_lost_connection()
+    matches!(error, Error::Unnumbered | Error::Changed) || error.is_conflict() || error.is_lost_connection()
 }

@@ -11,6 +11,7 @@ use windrow_core::{Body, Item, ItemId, LeaseId, State, Timestamp};
 
 use super::{Loading, serials, unpack};
 use crate::postgres::desk::Desk;
+use crate::postgres::needs::Needs;
 use crate::postgres::tx::{Step, step};
 use crate::postgres::{Error, naming, trail};
 
@@ -27,6 +28,7 @@ mod column {
     pub(super) const BESIDE_LIVE: usize = 21;
     pub(super) const PROGRESS: usize = 24;
     pub(super) const BODY: usize = 27;
+    pub(super) const BODY_IS_FRESH: usize = 39;
     pub(super) const ENDED: usize = 18;
     pub(super) const FOLDED: usize = 19;
     pub(super) const BESIDE_ENDED: usize = 20;
@@ -40,12 +42,17 @@ pub(super) fn bodies(serials: Vec<i64>) -> Step {
     step!(BODIES, serials)
 }
 
+/// Items that are locked already.
+pub(super) fn locked(serials: Vec<i64>) -> Step {
+    step!("select * from windrow.live where serial = any ($1)", serials)
+}
+
 impl Loading<'_> {
     pub(super) fn live(&self, serials: Vec<i64>) -> Step {
         if self.locks {
             step!("select * from windrow.lock_items($1)", serials)
         } else {
-            step!("select * from windrow.live where serial = any ($1)", serials)
+            locked(serials)
         }
     }
 
@@ -83,10 +90,17 @@ impl Loading<'_> {
     }
 
     /// Puts an item that may be claimed on the desk, with its body.
-    pub(super) fn work(&mut self, row: &Row) -> Result<ItemId, Error> {
+    pub(super) fn work(&mut self, row: &Row, needs: &mut Needs) -> Result<ItemId, Error> {
         let item = self.item(row)?;
-        let body = read_body(self.desk, &item, row, column::BODY).ok_or(Error::Malformed)?;
-        self.desk.bodies.load(item.id, Some(body));
+        if [Marks::TRAIL, Marks::PARENT, Marks::SUCCEEDED].iter().any(|mark| item.has(*mark)) {
+            needs.beside.insert(item.id);
+        }
+        if row.get(column::BODY_IS_FRESH) {
+            let body = read_body(self.desk, &item, row, column::BODY).ok_or(Error::Malformed)?;
+            self.desk.bodies.load(item.id, Some(body));
+        } else {
+            needs.bodies.insert(item.id);
+        }
         Ok(item.id)
     }
 

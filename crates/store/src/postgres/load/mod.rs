@@ -130,7 +130,7 @@ impl Loading<'_> {
                 match asked {
                     Asked::Bodies => bodies = rows,
                     Asked::Due => self.came_due(&mut offers, &rows),
-                    Asked::Offer(at) => self.offered(&mut offers[at], &rows)?,
+                    Asked::Offer(at) => self.offered(&mut offers[at], &rows, &mut needs)?,
                     Asked::State => self.state(&rows, &mut offers).await?,
                     other => self.put(other, &rows, &mut needs)?,
                 }
@@ -154,14 +154,16 @@ impl Loading<'_> {
         for (list, count) in needs.lists {
             round.ask(Asked::List(list, count), self.list(list, count));
         }
-        let unknown: Vec<ItemId> = {
+        let unknown: BTreeSet<ItemId> = {
             let all = needs.items.iter().chain(&needs.bodies).copied();
-            let unknown: BTreeSet<ItemId> =
-                all.filter(|id| !self.desk.items.is_known(id)).collect();
-            unknown.into_iter().collect()
+            all.filter(|id| !self.desk.items.is_known(id)).collect()
         };
+        let unknown: Vec<ItemId> = unknown.into_iter().collect();
         if !unknown.is_empty() {
             round.ask(Asked::Items, self.live(serials(unknown.iter().copied())));
+        }
+        if !needs.beside.is_empty() {
+            round.ask(Asked::Items, items::locked(serials(needs.beside)));
         }
         if !needs.bodies.is_empty() {
             round.ask(Asked::Bodies, items::bodies(serials(needs.bodies)));
@@ -221,7 +223,16 @@ impl Loading<'_> {
         let id = lease.id;
         let serials: Vec<i64> = row.get(7);
         let items: Vec<ItemId> = serials.into_iter().map(|serial| self.desk.id(serial)).collect();
-        self.desk.leases.load(id, Some(Granted { lease, items }));
+        let is_reported = row.get(8);
+        if is_reported {
+            // What they said lies beside the items: these are read after all.
+            items.iter().for_each(|item| {
+                if self.desk.unlocked.remove(item) {
+                    self.desk.items.unload(item);
+                }
+            });
+        }
+        self.desk.leases.load(id, Some(Granted { lease, items, is_reported }));
         id
     }
 

@@ -52,6 +52,24 @@ const DUE: &str = "update windrow.items set spot = 1 where serial in (\
        order by not_before limit 10000 for update skip locked) \
      returning lane, class, tenant, serial";
 
+/// The first items in line at some seats, locked, with their bodies; the columns are those of the
+/// view `work`. Nobody waits: what another claim looks at is left out. What an item's marks say it
+/// has beside is read later: a row is locked as it is now, but what it is joined to is as it was
+/// when the statement began. That is also why the last column tells whether the body is the item's.
+const OFFER: &str = "select i.serial, i.queue, i.tenant, i.lane, i.route, i.stage, i.priority, \
+       i.attempts, i.deferrals, i.generation, i.skipped, i.marks, i.grp, i.parent, \
+       i.place_generation, i.ordinal, i.level, i.key, i.state, i.not_before, i.lease, \
+       null::text, null::bytea, null::bigint, null::bigint, null::bigint, null::text, \
+       b.op, b.collection, b.branch, b.source_type, b.source_info, b.reference, b.content_type, \
+       b.payload, b.blob, b.blob_bytes, b.metadata, b.cloned_from, b.edition = i.edition \
+     from unnest($1::int[], $2::smallint[], $3::int[], $4::bigint[], $5::int[]) \
+       s (lane, class, tenant, first, most) \
+     cross join lateral (select * from windrow.items i \
+       where i.lane = s.lane and i.class = s.class and i.tenant = s.tenant and i.spot = 1 \
+         and i.serial + 0 >= s.first and i.serial <> all ($6::bigint[]) \
+       order by i.serial + 0 limit s.most for update skip locked) i \
+     join windrow.bodies b on b.serial = i.serial";
+
 /// Puts items in line whose time has come.
 pub(in crate::postgres) fn show_due(now: windrow_core::Timestamp) -> Step {
     step!(DUE, now.0 as i64)
@@ -161,9 +179,8 @@ impl Loading<'_> {
             let tenants: Vec<i32> = asks.clone().map(|ask| ask.spot.tenant as i32).collect();
             let firsts: Vec<i64> = asks.clone().map(|ask| ask.first as i64).collect();
             let mosts: Vec<i32> = asks.map(|ask| ask.most as i32).collect();
-            let sql = "select * from windrow.offer($1, $2, $3, $4, $5, $6)";
             let not_serials = asking.not_serials.clone();
-            let step = step!(sql, lanes, classes, tenants, firsts, mosts, not_serials);
+            let step = step!(OFFER, lanes, classes, tenants, firsts, mosts, not_serials);
             round.ask(Asked::Offer(at), step);
         }
     }
@@ -179,14 +196,19 @@ impl Loading<'_> {
         }
     }
 
-    pub(super) fn offered(&mut self, asking: &mut Asking, rows: &[Row]) -> Result<(), Error> {
+    pub(super) fn offered(
+        &mut self,
+        asking: &mut Asking,
+        rows: &[Row],
+        needs: &mut Needs,
+    ) -> Result<(), Error> {
         for ask in std::mem::take(&mut asking.asks) {
             let spot = ask.spot;
             asking.asked.insert((spot.lane, spot.class, spot.tenant), ask);
         }
         for row in rows {
-            let id = self.work(row)?;
-            asking.found.insert(id);
+            let item = self.work(row, needs)?;
+            asking.found.insert(item);
         }
         Ok(())
     }

@@ -17,7 +17,7 @@ use crate::postgres::tx::{Step, step};
 macro_rules! leases {
     ($which:literal) => {
         concat!(
-            "select id, worker, granted, renewed, expires, lease_ms, items, serials \
+            "select id, worker, granted, renewed, expires, lease_ms, items, serials, reported \
              from windrow.leases where ",
             $which
         )

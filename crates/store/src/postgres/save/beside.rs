@@ -34,16 +34,17 @@ const NO_BLOB: &str =
 
 /// An array cannot have arrays of different lengths, but texts of them.
 const NEW_LEASES: &str = "insert into windrow.leases \
-     (id, worker, granted, renewed, expires, lease_ms, items, serials) \
-     select id, worker, granted, renewed, expires, lease_ms, items, serials::bigint[] \
+     (id, worker, granted, renewed, expires, lease_ms, items, serials, reported) \
+     select id, worker, granted, renewed, expires, lease_ms, items, serials::bigint[], reported \
      from unnest($1::uuid[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], \
-     $7::int[], $8::text[]) \
-     u (id, worker, granted, renewed, expires, lease_ms, items, serials)";
+     $7::int[], $8::text[], $9::bool[]) \
+     u (id, worker, granted, renewed, expires, lease_ms, items, serials, reported)";
 const LEASES: &str = "update windrow.leases l set renewed = u.renewed, expires = u.expires, \
-     lease_ms = u.lease_ms, serials = u.serials::bigint[] \
+     lease_ms = u.lease_ms, serials = u.serials::bigint[], reported = u.reported \
      from unnest($1::uuid[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], \
-     $7::int[], $8::text[]) \
-     u (id, worker, granted, renewed, expires, lease_ms, items, serials) where l.id = u.id";
+     $7::int[], $8::text[], $9::bool[]) \
+     u (id, worker, granted, renewed, expires, lease_ms, items, serials, reported) \
+     where l.id = u.id";
 
 const FOLD: &str = "with recursive down (serial) as (\
        select serial from windrow.history where parent = $1 \
@@ -207,7 +208,10 @@ impl Saving<'_> {
         let held: Vec<String> = all.iter().map(list).collect();
         let (granted, renewed) = (time(|g| g.lease.granted), time(|g| g.lease.renewed));
         let expires = time(|g| g.lease.expires);
-        self.step(step!(sql, ids, workers, granted, renewed, expires, lease_ms, items, held));
+        let said: Vec<bool> = all.iter().map(|granted| granted.is_reported).collect();
+        let step =
+            step!(sql, ids, workers, granted, renewed, expires, lease_ms, items, held, said);
+        self.step(step);
     }
 
     /// An ended tree keeps only its root.

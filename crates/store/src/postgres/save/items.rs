@@ -229,6 +229,37 @@ impl Rows {
     }
 }
 
+/// Items that end and were not read: they must be as they were handed out.
+#[derive(Default)]
+struct Returned {
+    serial: Vec<i64>,
+    lease: Vec<Option<Uuid>>,
+    marks: Vec<i32>,
+    priority: Vec<i16>,
+}
+
+const RETURNED: &str = "with gone as (delete from windrow.items i \
+       using unnest($1::bigint[], $2::uuid[], $3::int[], $4::smallint[]) \
+         u (serial, lease, marks, priority) \
+       where i.serial = u.serial and i.lease = u.lease and i.marks = u.marks \
+         and i.priority = u.priority returning 1) \
+     select windrow.expect($5, (select count(*) from gone))";
+
+impl Returned {
+    fn push(&mut self, was: &Item) {
+        self.serial.push(was.id.serial() as i64);
+        self.lease.push(was.lease().map(|lease| Uuid::from_u128(lease.0)));
+        self.marks.push(i32::from(was.marks.bits()));
+        self.priority.push(i16::from(was.priority));
+    }
+
+    fn delete(self) -> Option<Step> {
+        let count = self.serial.len() as i64;
+        let Returned { serial, lease, marks, priority } = self;
+        (count > 0).then(|| step!(RETURNED, serial, lease, marks, priority, count))
+    }
+}
+
 /// Whether all that happened to an item is that somebody claimed it.
 fn was_claimed(was: &Item, is: &Item) -> bool {
     let claimed = Item { state: is.state, attempts: is.attempts, marks: is.marks, ..*was };
@@ -240,6 +271,7 @@ impl Saving<'_> {
         let (mut new, mut claimed, mut changed, mut ended): (Rows, Rows, Rows, Rows) =
             Default::default();
         let (mut left, mut revived) = (Vec::new(), Vec::new());
+        let mut returned = Returned::default();
         for id in self.desk.items.changed() {
             let was = self.desk.items.was(&id);
             let Some(is) = self.desk.items.get(&id) else { continue };
@@ -250,8 +282,10 @@ impl Saving<'_> {
             }
             match is.state {
                 State::Done(end) => {
-                    if was_live {
-                        left.push(id.serial() as i64);
+                    match was.filter(|_| was_live) {
+                        Some(was) if self.desk.unlocked.contains(&id) => returned.push(was),
+                        Some(_) => left.push(id.serial() as i64),
+                        None => {}
                     }
                     ended.push_ended(self.desk, is, lane, end);
                 }
@@ -262,6 +296,7 @@ impl Saving<'_> {
                 _ => new.push_live(self.desk, is, lane),
             }
         }
+        self.steps.extend(returned.delete());
         if !left.is_empty() {
             self.step(step!("delete from windrow.items where serial = any ($1)", left));
         }
@@ -286,6 +321,7 @@ impl Saving<'_> {
             let gone = "delete from windrow.bodies where serial = any ($1)";
             self.step(step!(gone, serials(&replaced)));
             self.put_bodies(&replaced);
+            self.step(step!(NEW_EDITION, serials(&replaced)));
         }
     }
 
@@ -332,6 +368,12 @@ impl Saving<'_> {
         ));
     }
 }
+
+/// Whoever reads an item and its body at different moments can tell.
+const NEW_EDITION: &str = "with new as (\
+       update windrow.items set edition = edition + 1 where serial = any ($1) \
+       returning serial, edition) \
+     update windrow.bodies b set edition = new.edition from new where b.serial = new.serial";
 
 const SHORT_BODIES: &str = "insert into windrow.bodies (serial, op, payload) \
      select * from unnest($1::bigint[], $2::text[], $3::bytea[])";

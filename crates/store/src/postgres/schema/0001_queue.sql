@@ -57,7 +57,9 @@ create table windrow.items (
     place_generation int not null default 0,
     ordinal     bigint not null default 0,
     level       smallint not null default 0,
-    key         text collate "C"
+    key         text collate "C",
+    -- How often its body was replaced.
+    edition     int not null default 0
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
 -- Claims ask for `serial + 0`, which only this index has in order: one that read the primary key
@@ -85,7 +87,8 @@ create table windrow.bodies (
     blob          bytea,
     blob_bytes    bigint,
     metadata      text,
-    cloned_from   uuid
+    cloned_from   uuid,
+    edition       int not null default 0
 );
 
 -- Of live items. An ended one has its trail in its row.
@@ -147,7 +150,9 @@ create table windrow.leases (
     lease_ms  bigint not null,
     items     int not null,
     -- What it still holds.
-    serials   bigint[] not null
+    serials   bigint[] not null,
+    -- Its holder said how far it is.
+    reported  boolean not null default false
 );
 
 create index leases_expires on windrow.leases (expires);
@@ -248,6 +253,15 @@ create view windrow.work as
            b.content_type, b.payload, b.blob, b.blob_bytes, b.metadata, b.cloned_from
     from windrow.live l join windrow.bodies b on b.serial = l.serial;
 
+-- Fails as two that are at the same fail, so that the one who asks tries again.
+create function windrow.expect(wanted bigint, got bigint) returns void language plpgsql as $$
+begin
+    if wanted <> got then
+        raise exception 'an item changed meanwhile' using errcode = 'serialization_failure';
+    end if;
+end
+$$;
+
 -- Live items and everything above them, locked, deepest first: a child has a higher serial than its
 -- parent. They are read after they are locked, so that what lies beside them is as young.
 create function windrow.lock_items(wanted bigint[]) returns setof windrow.live
@@ -271,28 +285,6 @@ language plpgsql as $$
 begin
     perform from windrow.history where serial = any (wanted) order by serial desc for update;
     return query select * from windrow.ended where serial = any (wanted);
-end
-$$;
-
--- The first items in line at some seats, locked. A seat is a lane, a class and a tenant; each is
--- asked for a number of items from a serial on. Nobody waits: what another claim looks at is left
--- out.
-create function windrow.offer(
-    lanes int[], classes smallint[], tenants int[], firsts bigint[], mosts int[],
-    not_serials bigint[]
-) returns setof windrow.work language plpgsql as $$
-declare
-    offered bigint[];
-begin
-    offered := array(
-        select i.serial
-        from unnest(lanes, classes, tenants, firsts, mosts) s (lane, class, tenant, first, most)
-        cross join lateral (
-            select i.serial from windrow.items i
-            where i.lane = s.lane and i.class = s.class and i.tenant = s.tenant and i.spot = 1
-              and i.serial + 0 >= s.first and i.serial <> all (not_serials)
-            order by i.serial + 0 limit s.most for update skip locked) i);
-    return query select * from windrow.work where serial = any (offered);
 end
 $$;
 
