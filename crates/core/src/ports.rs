@@ -66,6 +66,27 @@ pub trait Store: Send + Sync + 'static {
     fn advance(&self, now: Timestamp) -> impl Future<Output = Result<(), StoreError>> + Send;
     /// Who is told when work is ready and what happened.
     fn listen(&self, listener: Arc<dyn Listener>);
+
+    /// Whether commands are decided at the store's time and not at the caller's.
+    fn keeps_time(&self) -> bool {
+        false
+    }
+
+    /// Asks to do what must happen by itself as time passes, which one server at a time does.
+    fn lead(&self) -> impl Future<Output = Result<Lead, StoreError>> + Send {
+        async { Ok(Lead::Alone) }
+    }
+}
+
+/// Whether a server does what must happen by itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lead {
+    /// Nobody else could.
+    Alone,
+    /// This one of several does. For so long nobody did before.
+    Leads { idle_ms: u64 },
+    /// Another one does.
+    Follows,
 }
 
 /// Who is told what became durable.

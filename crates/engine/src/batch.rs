@@ -121,7 +121,8 @@ impl Batcher {
             intake.take(count).into_iter().unzip()
         };
         batch.push(own);
-        let mut answers = match store.submit(batch, Now::Given(clock.now())).await {
+        let now = if store.keeps_time() { Now::Database } else { Now::Given(clock.now()) };
+        let mut answers = match store.submit(batch, now).await {
             Ok(answers) => answers,
             Err(error) => {
                 for sender in senders {

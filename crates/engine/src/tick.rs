@@ -2,12 +2,13 @@
 //!
 //! [`Engine::step`] does everything that is due and says when to call it again; [`Engine::run`]
 //! calls it with the machine's clock. After a start or a gap in which nobody ticked, live leases
-//! get more time first, because nobody could renew them.
+//! get more time first, because nobody could renew them. Of several servers one does all this; the
+//! others ask again every second whether it is still there.
 
 use windrow_core::Timestamp;
 use windrow_core::command::{Answer, Command};
 use windrow_core::limits::{COMMAND_ITEMS_MAX, GRACE_MS};
-use windrow_core::ports::{Store, StoreError};
+use windrow_core::ports::{Lead, Store, StoreError};
 
 use crate::clock::Clock;
 use crate::engine::{Engine, Failure};
@@ -63,7 +64,12 @@ impl<S: Store, C: Clock> Engine<S, C> {
     pub async fn step(&self) -> Result<Timestamp, Failure> {
         let now = self.clock().now();
         let stepped = self.jobs().lock().stepped;
-        if stepped.is_none_or(|last| now.since(last) > GAP_MS) {
+        let gap = match self.store().lead().await? {
+            Lead::Alone => stepped.is_none_or(|last| now.since(last) > GAP_MS),
+            Lead::Leads { idle_ms } => idle_ms > GAP_MS,
+            Lead::Follows => return Ok(now.plus(STEP_MAX_MS)),
+        };
+        if gap {
             self.submit(Command::Grace { until: now.plus(GRACE_MS) }).await?;
         }
         self.store().advance(now).await?;

@@ -8,7 +8,7 @@ use anyhow::{Context as _, ensure};
 use parking_lot::Mutex;
 use windrow_core::command::{Claim, NewItem, Outcome};
 use windrow_core::item::{Body, Status};
-use windrow_core::ports::{Happened, Listener, Now, Ready, Store as _, Work};
+use windrow_core::ports::{Happened, Lead, Listener, Now, Ready, Store as _, Work};
 use windrow_core::settings::{Policy, Settings};
 use windrow_core::{Answer, Command, ItemId, Timestamp};
 use windrow_store::postgres::Postgres;
@@ -206,4 +206,44 @@ fn an_audit_finds_that_two_servers_without_a_limit_held_more() {
     }
     let found = holds.audit(GROUP_LIMIT as usize).expect_err("four were held");
     assert!(found.what.starts_with("4 items of group g"), "{found}");
+}
+
+#[test]
+fn one_server_leads_and_the_next_takes_over_when_it_is_gone() {
+    let stores = Stores::start(Version::V15).expect("the server starts");
+    let [first, second] = [stores.open(), stores.open_again()].map(|s| s.expect("a store opens"));
+    let lead = |store: &Postgres| stores.runtime().block_on(store.lead()).expect("it answers");
+    assert!(matches!(lead(&first), Lead::Leads { idle_ms } if idle_ms > 60_000), "nobody did");
+    assert_eq!(lead(&second), Lead::Follows);
+    assert!(matches!(lead(&first), Lead::Leads { idle_ms } if idle_ms < 5_000), "it goes on");
+    drop(first);
+    let begun = Instant::now();
+    let mut taken_over = lead(&second);
+    assert!(until(PATIENCE, || {
+        taken_over = lead(&second);
+        taken_over != Lead::Follows
+    }));
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    assert!(matches!(taken_over, Lead::Leads { idle_ms } if idle_ms >= 3_000), "{taken_over:?}");
+}
+
+#[test]
+fn time_is_the_databases() {
+    let stores = Stores::start(Version::V15).expect("the server starts");
+    let store = stores.open().expect("a store opens");
+    let item = NewItem::new(Body::new("t", "q"));
+    let enqueue = Command::Enqueue(vec![item]);
+    let submit = |command: Command| {
+        let answers = store.submit(vec![command.into()], Now::Database);
+        stores.runtime().block_on(answers).expect("it is done").pop().expect("an answer")
+    };
+    submit(enqueue);
+    let Answer::Claimed(Some(grant)) = submit(Command::Claim(Claim::new("w", "q", 1))) else {
+        panic!("an item waits");
+    };
+    let sql = "select (extract(epoch from clock_timestamp()) * 1000)::bigint";
+    let there: u64 = stores.psql(sql).expect("it answers").parse().expect("a number");
+    let lease = stores.runtime().block_on(store.leases()).expect("it answers").remove(0);
+    assert_eq!(lease.expires, grant.expires_at);
+    assert!(lease.granted.0.abs_diff(there) < 60_000, "{} and {there}", lease.granted);
 }

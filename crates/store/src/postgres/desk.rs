@@ -37,8 +37,8 @@ use super::seats::Ask;
 pub(super) struct Granted {
     pub(super) lease: Lease,
     pub(super) items: Vec<ItemId>,
-    /// Its holder said how far it is.
-    pub(super) is_reported: bool,
+    /// What it holds is not as it was handed out, or something lies beside it.
+    pub(super) is_changed: bool,
 }
 
 /// The beginning of a list, with what it is sorted by, and how much was asked for.
@@ -364,9 +364,8 @@ impl Desk {
             Change::Lease(lease) => self.lease_begins(lease),
             Change::Progress { id, progress } => {
                 self.progress.set(id, Some(progress));
-                let lease = self.items.get(&id).and_then(Item::lease);
-                if let Some(granted) = lease.and_then(|lease| self.leases.get_mut(&lease)) {
-                    granted.is_reported = true;
+                if let Some(lease) = self.items.get(&id).and_then(Item::lease) {
+                    self.holds_another(lease);
                 }
             }
             Change::Remove { id } => self.remove(id),
@@ -414,12 +413,13 @@ impl Desk {
             granted.lease = lease;
             return;
         }
-        let held = self.items.decided().filter_map(|(of, item)| {
-            (item.and_then(Item::lease) == Some(id)).then_some(*of)
-        });
+        let held = self
+            .items
+            .decided()
+            .filter_map(|(of, item)| (item.and_then(Item::lease) == Some(id)).then_some(*of));
         let mut items: Vec<ItemId> = held.collect();
         items.sort_unstable();
-        self.leases.set(id, Some(Granted { lease, items, is_reported: false }));
+        self.leases.set(id, Some(Granted { lease, items, is_changed: false }));
     }
 
     fn create(&mut self, created: Created, now: Timestamp) {
@@ -498,8 +498,12 @@ impl Desk {
         }
         self.rekey(&before, &after);
         self.regroup(Some(&before), Some(&after));
-        if let Some(lease) = before.lease().filter(|lease| after.lease() != Some(*lease)) {
-            self.leave_lease(lease, after.id);
+        if let Some(lease) = before.lease() {
+            if after.lease() == Some(lease) {
+                self.holds_another(lease);
+            } else {
+                self.leave_lease(lease, after.id);
+            }
         }
         self.note(&after, Some(event), now);
     }
@@ -555,6 +559,16 @@ impl Desk {
             if item.lease().is_some() {
                 members.leased.insert(item.id);
             }
+        }
+    }
+
+    /// What a lease holds is not as it was handed out.
+    fn holds_another(&mut self, lease: LeaseId) {
+        if !self.leases.is_known(&lease) {
+            return self.need_lease(lease);
+        }
+        if let Some(granted) = self.leases.get_mut(&lease) {
+            granted.is_changed = true;
         }
     }
 

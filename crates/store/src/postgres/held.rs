@@ -2,7 +2,8 @@
 //!
 //! Whoever settles usually does so where it claimed. Then the items need not be read again: what
 //! they were when they were handed out is still so, or their rows say otherwise when they are
-//! written, and the batch is tried again without this.
+//! written, and the batch is tried again without this. Children are read: what is decided of them
+//! must fit the counts of their parents, which are.
 
 use std::sync::Arc;
 
@@ -46,7 +47,9 @@ impl Held {
         for (id, item) in desk.items.decided() {
             let Some(item) = item else { continue };
             let Some(lease) = item.lease() else { continue };
-            if beside.iter().any(|mark| item.has(*mark)) {
+            if !item.is_root() || beside.iter().any(|mark| item.has(*mark)) {
+                let known = self.leases.get_mut(&lease).and_then(|items| items.remove(id));
+                self.items -= usize::from(known.is_some());
                 continue;
             }
             let key = desk.keyed.get(id).cloned();

@@ -347,9 +347,11 @@ impl Ledger for Desk {
             let names = self.names.read();
             let tenants = filter.tenants.iter().filter_map(|text| names.find(text));
             let only = (!filter.tenants.is_empty()).then(|| tenants.collect::<Vec<u32>>());
-            let lanes = self.config.lanes.iter().filter(|(_, lane)| {
-                matches(&filter, lane.name, |text| names.find(text))
-            });
+            let lanes = self
+                .config
+                .lanes
+                .iter()
+                .filter(|(_, lane)| matches(&filter, lane.name, |text| names.find(text)));
             (only, lanes.map(|(no, _)| *no).collect::<Vec<u32>>())
         };
         let in_lane = |no: u32| lanes.contains(&no) && !self.waits_for_others(no);

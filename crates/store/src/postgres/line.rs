@@ -80,17 +80,15 @@ impl Line {
         let ((Reverse(class), _, no), lane) = due.min_by_key(|(turn, _)| *turn)?;
         let turn = turns.lanes.get(&no);
         if turn.is_some_and(Turn::is_for_oldest) {
-            let wanted = |id: &&ItemId| {
-                only.is_none_or(|only| only.contains(&self.spots[*id].tenant))
-            };
+            let wanted =
+                |id: &&ItemId| only.is_none_or(|only| only.contains(&self.spots[*id].tenant));
             return lane.all.iter().find(wanted).copied();
         }
         let tenants = lane.classes.get(&class)?;
         let last = turn.and_then(|turn| turn.last_tenant.get(&class).copied());
         let wanted = |tenant: &u32| only.is_none_or(|only| only.contains(tenant));
-        let after = last.and_then(|last| {
-            tenants.range(last + 1..).find(|(tenant, _)| wanted(tenant))
-        });
+        let after =
+            last.and_then(|last| tenants.range(last + 1..).find(|(tenant, _)| wanted(tenant)));
         let (_, items) = after.or_else(|| tenants.iter().find(|(tenant, _)| wanted(tenant)))?;
         items.first().copied()
     }

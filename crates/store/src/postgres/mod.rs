@@ -7,6 +7,7 @@ mod config;
 mod desk;
 mod held;
 mod layer;
+mod lead;
 mod ledger;
 mod line;
 mod load;
@@ -70,6 +71,7 @@ struct Shared {
     /// What other servers are to be told, and by what they know who says it.
     ready: UnboundedSender<Came>,
     origin: u64,
+    keeps_time: bool,
     tasks: Mutex<Vec<Task>>,
 }
 
@@ -192,11 +194,13 @@ pub struct Options {
     pub connections: usize,
     /// Accept a server that does not write to disk, for tests of everything else.
     pub accept_no_fsync: bool,
+    /// Time is the database's, on which all servers agree; not the caller's.
+    pub keeps_time: bool,
 }
 
 impl Options {
     pub fn new(url: impl Into<String>) -> Options {
-        Options { url: url.into(), connections: 4, accept_no_fsync: false }
+        Options { url: url.into(), connections: 4, accept_no_fsync: false, keeps_time: true }
     }
 }
 
@@ -243,6 +247,7 @@ impl Postgres {
             listener: RwLock::new(None),
             ready,
             origin: random,
+            keeps_time: options.keeps_time,
             tasks: Mutex::default(),
         };
         let shared = Arc::new(shared);

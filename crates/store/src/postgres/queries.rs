@@ -6,7 +6,7 @@ use windrow_core::change::Lease;
 use windrow_core::command::Request;
 use windrow_core::explain::{Explanation, explain};
 use windrow_core::item::{Marks, Status};
-use windrow_core::ports::{Count, Inspected, Listener, Now, Store, StoreError, Work};
+use windrow_core::ports::{Count, Inspected, Lead, Listener, Now, Store, StoreError, Work};
 use windrow_core::{Answer, Item, ItemId, Ledger as _, Refusal, Timestamp};
 
 use super::desk::Desk;
@@ -128,6 +128,7 @@ impl Store for Postgres {
 
     async fn advance(&self, now: Timestamp) -> Result<(), StoreError> {
         let tx = Tx::new(self.shared.pool.get().await?);
+        let now = (!self.shared.keeps_time).then_some(now);
         let shown = tx.commit(vec![load::show_due(now)]).await.map_err(Failed::into_inner)?;
         let mut came = Came::new();
         {
@@ -143,5 +144,13 @@ impl Store for Postgres {
 
     fn listen(&self, listener: Arc<dyn Listener>) {
         *self.shared.listener.write() = Some(listener);
+    }
+
+    fn keeps_time(&self) -> bool {
+        self.shared.keeps_time
+    }
+
+    async fn lead(&self) -> Result<Lead, StoreError> {
+        self.ask_to_lead().await
     }
 }

@@ -388,5 +388,7 @@ fn is_repeatable(batch: &[Request]) -> bool {
 }
 
 fn may_repeat(error: &Error) -> bool {
-    matches!(error, Error::Unnumbered | Error::Changed) || error.is_conflict() || error.is_lost_connection()
+    matches!(error, Error::Unnumbered | Error::Changed)
+        || error.is_conflict()
+        || error.is_lost_connection()
 }

@@ -89,8 +89,7 @@ async fn came(tx: &mut Tx, desk: &mut Desk) -> Result<Came, Error> {
     // How full their groups are is looked up; that may be old by a moment, which harms nobody.
     let limited = put.iter().filter(|item| desk.is_limited(item));
     let unknown = limited.filter_map(|item| desk.group_key(item));
-    let mut unknown: Vec<GroupKey> =
-        unknown.filter(|key| desk.groups.get(key).is_none()).collect();
+    let mut unknown: Vec<GroupKey> = unknown.filter(|key| desk.groups.get(key).is_none()).collect();
     unknown.sort_unstable();
     unknown.dedup();
     look_at_groups(tx, desk, &unknown).await?;

@@ -154,10 +154,7 @@ impl Tx {
         Ok(ready)
     }
 
-    async fn send(
-        &mut self,
-        ready: Vec<(Statement, Vec<Value>)>,
-    ) -> Vec<Result<Vec<Row>, Error>> {
+    async fn send(&mut self, ready: Vec<(Statement, Vec<Value>)>) -> Vec<Result<Vec<Row>, Error>> {
         self.client.is_unfinished = true;
         let client = &self.client;
         // They are polled in order, and each is sent when it is first polled.

@@ -40,6 +40,7 @@ impl Stores {
     pub fn open_again(&self) -> anyhow::Result<Store> {
         let mut options = Options::new(self.server.url(&self.database()?));
         options.accept_no_fsync = true;
+        options.keeps_time = false;
         Ok(self.runtime.block_on(Store::open(options))?)
     }
 

@@ -237,12 +237,7 @@ impl Loading<'_> {
 }
 
 /// The body of an item, from the columns of a row from `first` on.
-fn read_body(
-    desk: &Desk,
-    item: &Item,
-    row: &Row,
-    first: usize,
-) -> Option<Body> {
+fn read_body(desk: &Desk, item: &Item, row: &Row, first: usize) -> Option<Body> {
     let names = desk.names.read();
     let shared = |at: usize| row.get::<_, Option<&str>>(first + at).map(Arc::from);
     let own = |at: usize| row.get::<_, Option<&str>>(first + at).map(str::to_owned);

@@ -223,16 +223,16 @@ impl Loading<'_> {
         let id = lease.id;
         let serials: Vec<i64> = row.get(7);
         let items: Vec<ItemId> = serials.into_iter().map(|serial| self.desk.id(serial)).collect();
-        let is_reported = row.get(8);
-        if is_reported {
-            // What they said lies beside the items: these are read after all.
+        let is_changed = row.get(8);
+        if is_changed {
+            // Then what it holds is read after all.
             items.iter().for_each(|item| {
                 if self.desk.unlocked.remove(item) {
                     self.desk.items.unload(item);
                 }
             });
         }
-        self.desk.leases.load(id, Some(Granted { lease, items, is_reported }));
+        self.desk.leases.load(id, Some(Granted { lease, items, is_changed }));
         id
     }
 

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tokio_postgres::Row;
-use windrow_core::ItemId;
 use windrow_core::command::Scope;
+use windrow_core::{ItemId, Timestamp};
 
 use super::{Asked, Loading, Round, serials};
 use crate::postgres::Error;
@@ -48,7 +48,8 @@ impl Asking {
 }
 
 const DUE: &str = "update windrow.items set spot = 1 where serial in (\
-       select serial from windrow.items where spot = 2 and not_before <= $1 \
+       select serial from windrow.items where spot = 2 and not_before <= \
+         coalesce($1, (extract(epoch from clock_timestamp()) * 1000)::bigint) \
        order by not_before limit 10000 for update skip locked) \
      returning lane, class, tenant, serial";
 
@@ -70,9 +71,9 @@ const OFFER: &str = "select i.serial, i.queue, i.tenant, i.lane, i.route, i.stag
        order by i.serial + 0 limit s.most for update skip locked) i \
      join windrow.bodies b on b.serial = i.serial";
 
-/// Puts items in line whose time has come.
-pub(in crate::postgres) fn show_due(now: windrow_core::Timestamp) -> Step {
-    step!(DUE, now.0 as i64)
+/// Puts items in line whose time has come, by the database's clock if none is given.
+pub(in crate::postgres) fn show_due(now: Option<Timestamp>) -> Step {
+    step!(DUE, now.map(|now| now.0 as i64))
 }
 
 /// Where an item that came in line stands, and its serial.
@@ -170,7 +171,8 @@ impl Loading<'_> {
 
     pub(super) fn ask_offers(&self, offers: &[Asking], round: &mut Round) {
         if offers.iter().any(|asking| asking.asked.is_empty() && !asking.has_looked) {
-            round.ask(Asked::Due, show_due(self.desk.now));
+            let now = (!self.reads_time).then_some(self.desk.now);
+            round.ask(Asked::Due, show_due(now));
         }
         for (at, asking) in offers.iter().enumerate().filter(|(_, asking)| asking.asks()) {
             let asks = asking.asks.iter();

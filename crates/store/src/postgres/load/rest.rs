@@ -17,19 +17,16 @@ use crate::postgres::tx::{Step, step};
 macro_rules! leases {
     ($which:literal) => {
         concat!(
-            "select id, worker, granted, renewed, expires, lease_ms, items, serials, reported \
+            "select id, worker, granted, renewed, expires, lease_ms, items, serials, changed \
              from windrow.leases where ",
             $which
         )
     };
 }
-const LEASES: Sql = Sql {
-    locks: leases!("id = any ($1) order by id for update"),
-    reads: leases!("id = any ($1)"),
-};
-const EXPIRED: &str = leases!(
-    "expires <= $1 order by expires, granted, id limit $2 for update skip locked"
-);
+const LEASES: Sql =
+    Sql { locks: leases!("id = any ($1) order by id for update"), reads: leases!("id = any ($1)") };
+const EXPIRED: &str =
+    leases!("expires <= $1 order by expires, granted, id limit $2 for update skip locked");
 const EXPIRING: &str = leases!("expires < $1 order by id for update");
 
 macro_rules! keys {
@@ -43,8 +40,7 @@ macro_rules! keys {
         )
     };
 }
-const KEYS: Sql =
-    Sql { locks: keys!(" order by i.serial desc for update of i"), reads: keys!("") };
+const KEYS: Sql = Sql { locks: keys!(" order by i.serial desc for update of i"), reads: keys!("") };
 const KEPT_KEYS: &str = "select k.queue, k.tenant, k.key, h.serial \
      from unnest($1::int[], $2::int[], $3::text[]) k (queue, tenant, key) \
      cross join lateral (select serial from windrow.history h \

@@ -29,21 +29,20 @@ const SUCCESSORS: &str = "insert into windrow.successors (of_serial, is_serial) 
      on conflict (of_serial) do update set is_serial = excluded.is_serial";
 const BLOB: &str = "insert into windrow.blobs (tenant, hash, bytes, refs) \
      values ($1, $2, $3, $4) on conflict (tenant, hash, bytes) do update set refs = excluded.refs";
-const NO_BLOB: &str =
-    "delete from windrow.blobs where tenant = $1 and hash = $2 and bytes = $3";
+const NO_BLOB: &str = "delete from windrow.blobs where tenant = $1 and hash = $2 and bytes = $3";
 
 /// An array cannot have arrays of different lengths, but texts of them.
 const NEW_LEASES: &str = "insert into windrow.leases \
-     (id, worker, granted, renewed, expires, lease_ms, items, serials, reported) \
-     select id, worker, granted, renewed, expires, lease_ms, items, serials::bigint[], reported \
+     (id, worker, granted, renewed, expires, lease_ms, items, serials, changed) \
+     select id, worker, granted, renewed, expires, lease_ms, items, serials::bigint[], changed \
      from unnest($1::uuid[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], \
      $7::int[], $8::text[], $9::bool[]) \
-     u (id, worker, granted, renewed, expires, lease_ms, items, serials, reported)";
+     u (id, worker, granted, renewed, expires, lease_ms, items, serials, changed)";
 const LEASES: &str = "update windrow.leases l set renewed = u.renewed, expires = u.expires, \
-     lease_ms = u.lease_ms, serials = u.serials::bigint[], reported = u.reported \
+     lease_ms = u.lease_ms, serials = u.serials::bigint[], changed = u.changed \
      from unnest($1::uuid[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], \
      $7::int[], $8::text[], $9::bool[]) \
-     u (id, worker, granted, renewed, expires, lease_ms, items, serials, reported) \
+     u (id, worker, granted, renewed, expires, lease_ms, items, serials, changed) \
      where l.id = u.id";
 
 const FOLD: &str = "with recursive down (serial) as (\
@@ -139,8 +138,7 @@ impl Saving<'_> {
             self.step(step!(sql, serials(&gone)));
         }
 
-        let (put, gone) =
-            split(desk.successors.changed(), &|id| desk.successors.get(id).is_some());
+        let (put, gone) = split(desk.successors.changed(), &|id| desk.successors.get(id).is_some());
         if !put.is_empty() {
             let is = serials(put.iter().filter_map(|id| desk.successors.get(id)));
             self.step(step!(SUCCESSORS, serials(&put), is));
@@ -208,9 +206,9 @@ impl Saving<'_> {
         let held: Vec<String> = all.iter().map(list).collect();
         let (granted, renewed) = (time(|g| g.lease.granted), time(|g| g.lease.renewed));
         let expires = time(|g| g.lease.expires);
-        let said: Vec<bool> = all.iter().map(|granted| granted.is_reported).collect();
+        let changed: Vec<bool> = all.iter().map(|granted| granted.is_changed).collect();
         let step =
-            step!(sql, ids, workers, granted, renewed, expires, lease_ms, items, held, said);
+            step!(sql, ids, workers, granted, renewed, expires, lease_ms, items, held, changed);
         self.step(step);
     }
 

@@ -180,9 +180,30 @@ impl Rows {
         }
         Some(if self.is_unusual {
             let columns = columns!(
-                self, serial, queue, tenant, lane, route, stage, priority, attempts, deferrals,
-                generation, skipped, marks, grp, parent, place_generation, ordinal, level, key,
-                class, state, spot, not_before, lease
+                self,
+                serial,
+                queue,
+                tenant,
+                lane,
+                route,
+                stage,
+                priority,
+                attempts,
+                deferrals,
+                generation,
+                skipped,
+                marks,
+                grp,
+                parent,
+                place_generation,
+                ordinal,
+                level,
+                key,
+                class,
+                state,
+                spot,
+                not_before,
+                lease
             );
             Step::new(NEW_UNUSUAL, columns)
         } else {
@@ -214,9 +235,31 @@ impl Rows {
         }
         Some(if self.is_unusual {
             let columns = columns!(
-                self, serial, queue, tenant, lane, route, stage, priority, attempts, deferrals,
-                generation, skipped, marks, grp, parent, place_generation, ordinal, level, key,
-                ended, ended_s, keeps_key, gaps, folded, trail
+                self,
+                serial,
+                queue,
+                tenant,
+                lane,
+                route,
+                stage,
+                priority,
+                attempts,
+                deferrals,
+                generation,
+                skipped,
+                marks,
+                grp,
+                parent,
+                place_generation,
+                ordinal,
+                level,
+                key,
+                ended,
+                ended_s,
+                keeps_key,
+                gaps,
+                folded,
+                trail
             );
             Step::new(ENDED_UNUSUAL, columns)
         } else {

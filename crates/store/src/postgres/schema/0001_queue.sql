@@ -6,7 +6,10 @@ create table windrow.store (
     one         boolean primary key default true check (one),
     tag         bigint not null,
     -- Raised by every change of settings, pauses, gates or lanes, so that servers know theirs are old.
-    configured  bigint not null default 0
+    configured  bigint not null default 0,
+    -- The server that does what must happen by itself, and until when unless it comes back.
+    leader      bigint not null default 0,
+    leads_until bigint not null default 0
 );
 
 -- A number for each server that starts. Servers that run at the same time differ modulo 64.
@@ -151,8 +154,8 @@ create table windrow.leases (
     items     int not null,
     -- What it still holds.
     serials   bigint[] not null,
-    -- Its holder said how far it is.
-    reported  boolean not null default false
+    -- What it holds is not as it was handed out, or something lies beside it.
+    changed   boolean not null default false
 );
 
 create index leases_expires on windrow.leases (expires);
