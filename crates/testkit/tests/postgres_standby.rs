@@ -62,7 +62,7 @@ fn a_store_with_two_addresses_follows_the_one_that_takes_writes() {
     enqueue().expect("the primary takes it");
     primary.stop(Stop::Kill).expect("it dies");
     let error = enqueue().expect_err("nobody takes it");
-    assert!(error.to_string().contains("cannot be reached now"), "{error}");
+    assert!(error.to_string().contains("cannot be reached at"), "{error}");
     standby.promote().expect("it takes over");
     // Nobody stands by for it yet.
     standby.psql("postgres", "alter system reset synchronous_standby_names").expect("it is set");

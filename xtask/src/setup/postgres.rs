@@ -1,4 +1,4 @@
-//! The PostgreSQL servers that tests start: 15 from Debian, 18 from a wheel.
+//! The PostgreSQL servers that tests start: 15 from Debian, 18 from a wheel; and a pooler.
 //!
 //! Decides where they come from and where they lie. Tests look in the same places, in
 //! `crates/testkit/src/servers/postgres.rs`, and first where the variables point.
@@ -15,6 +15,9 @@ use crate::cargo;
 const VARIABLE_15: &str = "WINDROW_POSTGRES_15";
 const VARIABLE_18: &str = "WINDROW_POSTGRES_18";
 
+const VARIABLE_PGBOUNCER: &str = "WINDROW_PGBOUNCER";
+
+const DEBIAN_PGBOUNCER: &str = "/usr/sbin/pgbouncer";
 const DEBIAN_15: &str = "/usr/lib/postgresql/15/bin";
 
 /// What is wanted, with its hash. A copy lies beside what was unpacked and says whether it is that.
@@ -48,6 +51,15 @@ pub(super) fn install_debian() -> anyhow::Result<()> {
          set {VARIABLE_15} to the bin directory of one that is"
     );
     Ok(())
+}
+
+pub(super) fn pgbouncer_is_here() -> bool {
+    std::env::var_os(VARIABLE_PGBOUNCER).is_some() || Path::new(DEBIAN_PGBOUNCER).exists()
+}
+
+pub(super) fn install_pgbouncer() -> anyhow::Result<()> {
+    let otherwise = format!("without apt, set {VARIABLE_PGBOUNCER} to the program");
+    apt_install("pgbouncer").context(otherwise)
 }
 
 pub(super) fn wheel_is_here() -> bool {
@@ -142,6 +154,11 @@ mod tests {
         let tests = cargo::root().join("crates/testkit/src/servers/postgres.rs");
         let text = fs::read_to_string(tests).unwrap();
         for part in [VARIABLE_15, VARIABLE_18, DEBIAN_15, "tools/postgres-18/bin"] {
+            assert!(text.contains(&format!("\"{part}\"")), "{part}");
+        }
+        let tests = cargo::root().join("crates/testkit/src/servers/pgbouncer.rs");
+        let text = fs::read_to_string(tests).unwrap();
+        for part in [VARIABLE_PGBOUNCER, DEBIAN_PGBOUNCER] {
             assert!(text.contains(&format!("\"{part}\"")), "{part}");
         }
     }

@@ -1,20 +1,40 @@
-//! `windrow check`: is everything in a data directory as it should be? Changes nothing in it.
+//! `windrow check`: is everything in a store as it should be? Changes nothing in it.
 
 use std::io::Write as _;
+use std::path::Path;
 
 use windrow_store::embedded::{Options, check};
+use windrow_store::postgres::{self, HealthLimits, Postgres};
 
-use super::counted;
-use super::data_dir::{DataDir, not_opened};
+use super::data_dir::{not_opened, to_read};
+use super::place::{Place, PlaceArgs};
+use super::{counted, runtime};
 
 #[derive(clap::Args, Debug)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
-    data: DataDir,
+    place: PlaceArgs,
 }
 
+const EXAMPLES: &str = "\
+Examples:
+  windrow check /var/lib/windrow
+  windrow check --store postgres://windrow@db.example/queue
+
+Of a directory, every checksum is verified and every count counted again. Of a
+database, every count is counted again, every lease compared with what it holds,
+and the server's state looked at: what holds back vacuum makes claims slow.";
+
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let (path, disk) = (args.data.path(), args.data.to_read()?);
+    match args.place.place()? {
+        Place::Directory(path) => directory(&path),
+        Place::Database(options) => runtime()?.block_on(database(options)),
+    }
+}
+
+fn directory(path: &Path) -> anyhow::Result<()> {
+    let disk = to_read(path)?;
     let checked = check(&disk, Options::default()).map_err(|error| not_opened(path, &error))?;
     let out = &mut std::io::stdout().lock();
     let segments = counted(u64::from(checked.segments), "segment");
@@ -27,16 +47,33 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         writeln!(out, "  either it was being written when the process or the machine died, and")?;
         writeln!(out, "  nobody had an answer, or the disk lost what it had confirmed")?;
     }
-    for fault in &checked.faults {
+    conclude(&path.display().to_string(), &checked.faults)
+}
+
+async fn database(options: postgres::Options) -> anyhow::Result<()> {
+    let schema = Postgres::schema(&options).await?;
+    let store = Postgres::open_to_move(options).await?;
+    let checked = store.check().await?;
+    let health = store.health(HealthLimits::default()).await?;
+    let out = &mut std::io::stdout().lock();
+    let steps = counted(schema.applied.len() as u64, "step");
+    writeln!(out, "schema: {steps}, as this program knows them")?;
+    let (live, trees) = (counted(checked.live, "live item"), counted(checked.trees, "tree"));
+    let leases = counted(checked.leases, "lease");
+    writeln!(out, "{live}, {} ended, {trees}, {leases}", checked.ended)?;
+    for warning in store.warnings().iter().chain(&health) {
+        writeln!(out, "warning: {warning}")?;
+    }
+    conclude(&store.place(), &checked.faults)
+}
+
+fn conclude(place: &str, faults: &[String]) -> anyhow::Result<()> {
+    let out = &mut std::io::stdout().lock();
+    for fault in faults {
         writeln!(out, "fault: {fault}")?;
     }
-    let faults = checked.faults.len();
-    anyhow::ensure!(
-        faults == 0,
-        "{}: {} found; restore a backup",
-        path.display(),
-        counted(faults as u64, "fault")
-    );
+    let count = counted(faults.len() as u64, "fault");
+    anyhow::ensure!(faults.is_empty(), "{place}: {count} found; restore a backup");
     writeln!(out, "all well")?;
     Ok(())
 }

@@ -1,50 +1,31 @@
-//! The data directory that a command is about: found, looked at without changing it, and named in
-//! whatever goes wrong.
+//! A data directory that a command is about: looked at without changing it, and named in whatever
+//! goes wrong.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use windrow_store::embedded::disk::{Disk, RealDisk};
 use windrow_store::embedded::log::LogError;
 use windrow_store::embedded::{OpenError, SnapshotError, holds_store};
 
-/// Where a store keeps its files.
-#[derive(clap::Args, Debug)]
-pub(super) struct DataDir {
-    /// The directory that holds the store's files.
-    #[arg(value_name = "DIR", required_unless_present = "data_dir", conflicts_with = "data_dir")]
-    dir: Option<PathBuf>,
-    /// The same.
-    #[arg(long, value_name = "DIR")]
-    data_dir: Option<PathBuf>,
-}
-
-impl DataDir {
-    pub(super) fn path(&self) -> &Path {
-        let given = self.dir.as_deref().or(self.data_dir.as_deref());
-        given.expect("clap demands one of the two")
-    }
-
-    /// The directory, which must hold a store, to read and nothing else.
-    pub(super) fn to_read(&self) -> anyhow::Result<Arc<dyn Disk>> {
-        let path = self.path();
-        let is_dir = std::fs::metadata(path).map_err(|error| untouched(path, &error))?.is_dir();
-        anyhow::ensure!(
-            is_dir,
-            "{} is not a directory; give the data directory of a store",
-            path.display()
-        );
-        let disk = RealDisk::open_to_read(path).map_err(|error| untouched(path, &error))?;
-        let holds = holds_store(&disk).map_err(|error| untouched(path, &error))?;
-        anyhow::ensure!(
-            holds,
-            "{} holds no store: there is no segment and no snapshot in it; give the directory that \
-             the store was opened with",
-            path.display()
-        );
-        Ok(Arc::new(disk))
-    }
+/// A directory, which must hold a store, to read and nothing else.
+pub(super) fn to_read(path: &Path) -> anyhow::Result<Arc<dyn Disk>> {
+    let is_dir = std::fs::metadata(path).map_err(|error| untouched(path, &error))?.is_dir();
+    anyhow::ensure!(
+        is_dir,
+        "{} is not a directory; give the data directory of a store",
+        path.display()
+    );
+    let disk = RealDisk::open_to_read(path).map_err(|error| untouched(path, &error))?;
+    let holds = holds_store(&disk).map_err(|error| untouched(path, &error))?;
+    anyhow::ensure!(
+        holds,
+        "{} holds no store: there is no segment and no snapshot in it; give the directory that \
+         the store was opened with",
+        path.display()
+    );
+    Ok(Arc::new(disk))
 }
 
 /// What the system says about a path, with the path, once.

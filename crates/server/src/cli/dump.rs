@@ -1,28 +1,41 @@
-//! `windrow dump`: what a data directory holds, as JSON lines. Changes nothing in it.
+//! `windrow dump`: what a store holds, as JSON lines. Changes nothing in it.
 
 use std::io::{BufWriter, Write};
+use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use windrow_core::item::{Payload, State};
-use windrow_core::ports::{Inspected, Store};
 use windrow_core::tally::{Bucket, Counts};
 use windrow_core::{ItemId, Timestamp};
 use windrow_store::embedded::overlay::Overlay;
 use windrow_store::embedded::{Embedded, Entry, Family, Options};
+use windrow_store::moving::{Export, Moved, PAGE};
+use windrow_store::postgres::{self, Postgres};
 
-use super::data_dir::{DataDir, not_opened};
+use super::data_dir::{not_opened, to_read};
+use super::place::{Place, PlaceArgs};
+use super::runtime;
 
 #[derive(clap::Args, Debug)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
-    data: DataDir,
-    /// What to print.
+    place: PlaceArgs,
+    /// What to print. A database has only items.
     #[arg(long = "as", value_enum, default_value_t = Shape::Items)]
     shape: Shape,
 }
 
-#[derive(Clone, Copy, clap::ValueEnum, Debug)]
+const EXAMPLES: &str = "\
+Examples:
+  windrow dump /var/lib/windrow
+  windrow dump /var/lib/windrow --as records
+  windrow dump --store postgres://windrow@db.example/queue
+
+An item is the same line, whichever kind of store it is in.";
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum, Debug)]
 enum Shape {
     /// One line per item, oldest first: what was enqueued and what became of it.
     Items,
@@ -34,13 +47,26 @@ enum Shape {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    match args.place.place()? {
+        Place::Directory(path) => directory(&path, args.shape),
+        Place::Database(options) => {
+            anyhow::ensure!(
+                args.shape == Shape::Items,
+                "a database has no log and no families; --as items is what it has"
+            );
+            runtime()?.block_on(database(options))
+        }
+    }
+}
+
+fn directory(path: &Path, shape: Shape) -> anyhow::Result<()> {
     // What opening writes stays in memory.
-    let disk = Arc::new(Overlay::over(args.data.to_read()?));
+    let disk = Arc::new(Overlay::over(to_read(path)?));
     let opened = Embedded::open(disk, Options::default());
-    let store = opened.map_err(|error| not_opened(args.data.path(), &error))?;
+    let store = opened.map_err(|error| not_opened(path, &error))?;
     let mut out = BufWriter::new(std::io::stdout().lock());
-    match args.shape {
-        Shape::Items => items(&store, &mut out)?,
+    match shape {
+        Shape::Items => runtime()?.block_on(items(&store.outgoing(), &mut out))?,
         Shape::Families => families(&store, &mut out)?,
         Shape::Records => records(&store, &mut out)?,
     }
@@ -48,17 +74,23 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn items(store: &Embedded, out: &mut impl Write) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+async fn database(mut options: postgres::Options) -> anyhow::Result<()> {
+    options.migrate = false;
+    let store = Postgres::open(options).await?;
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    items(&store, &mut out).await?;
+    out.flush()?;
+    Ok(())
+}
+
+async fn items<S: Export>(store: &S, out: &mut impl Write) -> anyhow::Result<()> {
     let mut after: Option<ItemId> = None;
     loop {
-        let page = runtime.block_on(store.items(after, 1_000))?;
+        let page = store.moved(after, PAGE).await?;
         let Some(last) = page.last() else { return Ok(()) };
-        after = Some(last.id);
-        for item in page {
-            if let Some(inspected) = runtime.block_on(store.inspect(item.id))? {
-                writeln!(out, "{}", describe(&inspected))?;
-            }
+        after = Some(last.item.id);
+        for moved in &page {
+            writeln!(out, "{}", describe(moved))?;
         }
     }
 }
@@ -81,8 +113,9 @@ fn bytes(bytes: &[u8]) -> Value {
     }
 }
 
-fn describe(seen: &Inspected) -> Value {
-    let Inspected { item, body, trail, tally, successor } = seen;
+fn describe(seen: &Moved) -> Value {
+    let Moved { item, body, trail, tally, successor, .. } = seen;
+    let trail = trail.clone().unwrap_or_default();
     let stages: Vec<Value> = trail
         .stages
         .iter()

@@ -3,6 +3,9 @@
 mod check;
 pub(crate) mod data_dir;
 mod dump;
+mod migrate;
+mod moving;
+pub(crate) mod place;
 
 use clap::{Parser, Subcommand};
 
@@ -22,12 +25,16 @@ enum Command {
     /// Watch it work: documents become pages become chunks, a worker dies, the process is killed
     /// and started again, and nothing is lost.
     Demo(demo::Args),
-    /// Print what a data directory holds, as JSON lines, and change nothing in it. No server may
-    /// have it open.
+    /// Print what a store holds, as JSON lines, and change nothing in it. No server may have a data
+    /// directory open.
     Dump(dump::Args),
-    /// Verify every checksum and every count of a data directory, and change nothing in it. No
-    /// server may have it open.
+    /// Verify every checksum and every count of a store, and change nothing in it. No server may be
+    /// at it.
     Check(check::Args),
+    /// Make the schema of a database, bring it up to date, or look how far it is.
+    Migrate(migrate::Args),
+    /// Move a store from a data directory into a database, or back.
+    Move(moving::Args),
 }
 
 pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
@@ -35,10 +42,17 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Demo(args) => demo::run(&args),
         Command::Dump(args) => dump::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Migrate(args) => migrate::run(&args),
+        Command::Move(args) => moving::run(&args),
     }
 }
 
 /// A number of things, in words: `1 segment`, `2 segments`.
 pub(crate) fn counted(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// Where connections live while a command runs.
+fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()
 }

@@ -12,6 +12,7 @@ use windrow_core::trail::Ending;
 use windrow_store::embedded::disk::{Disk, RealDisk};
 use windrow_store::embedded::overlay::Overlay;
 use windrow_store::embedded::{Embedded, Options, check};
+use windrow_store::postgres::{self, Postgres};
 
 use crate::cli::counted;
 use crate::cli::data_dir::not_opened;
@@ -49,12 +50,27 @@ impl Ledger {
     }
 }
 
-/// Compares the ledger with the store; a summary if they agree.
+/// Compares the ledger with what is in a directory; a summary if they agree.
 pub(super) async fn audit(path: &Path, ledger: &Ledger) -> anyhow::Result<String> {
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::open_to_read(path)?);
     let checked = check(&disk, Options::default()).map_err(|error| not_opened(path, &error))?;
     ensure!(checked.faults.is_empty(), "the store has faults: {:?}", checked.faults);
     let store = Embedded::open(Arc::new(Overlay::over(disk)), Options::default())?;
+    compare(&store, checked.live + checked.ended, ledger).await
+}
+
+/// The same for a database.
+pub(super) async fn audit_database(
+    options: postgres::Options,
+    ledger: &Ledger,
+) -> anyhow::Result<String> {
+    let store = Postgres::open_to_move(options).await?;
+    let checked = store.check().await?;
+    ensure!(checked.faults.is_empty(), "the store has faults: {:?}", checked.faults);
+    compare(&store, checked.live + checked.ended, ledger).await
+}
+
+async fn compare<S: Store>(store: &S, items: u64, ledger: &Ledger) -> anyhow::Result<String> {
     for id in &ledger.enqueued {
         let seen = store.inspect(*id).await?;
         let seen = seen.with_context(|| format!("LOST: {id} was acknowledged and is gone"))?;
@@ -74,7 +90,6 @@ pub(super) async fn audit(path: &Path, ledger: &Ledger) -> anyhow::Result<String
         twice += usize::from(completions > 1 || *times > 1);
     }
     ensure!(twice == 0, "{twice} pieces of work were settled twice");
-    let items = checked.live + checked.ended;
     let claimed: u32 = ledger.claimed.values().sum();
     let again = ledger.claimed.values().filter(|times| **times > 1).count();
     let late = ledger.late;

@@ -15,16 +15,18 @@ use windrow_core::command::Claim;
 use windrow_core::item::{End, State};
 use windrow_core::ports::{Store, Work};
 use windrow_core::tally::Bucket;
-use windrow_core::{ItemId, LeaseId};
+use windrow_core::{ItemId, LeaseId, Timestamp};
 use windrow_engine::{Engine, Limits, SystemClock};
 use windrow_store::embedded::disk::RealDisk;
 use windrow_store::embedded::{Embedded, Options};
+use windrow_store::postgres::Postgres;
 
 use super::Args;
 use super::world::{LEASE_MS, PHASES, QUEUE, death_at, document, effort, outcome, settings};
 use crate::cli::data_dir::not_opened;
+use crate::cli::place::database;
 
-type Queue = Engine<Embedded, SystemClock>;
+type Queue<S> = Engine<S, SystemClock>;
 
 fn say(line: std::fmt::Arguments<'_>) {
     // If the parent is gone there is nobody to tell.
@@ -32,14 +34,25 @@ fn say(line: std::fmt::Arguments<'_>) {
 }
 
 pub(super) async fn run(args: &Args, doomed: bool) -> anyhow::Result<()> {
+    if let Some(url) = &args.store {
+        let options = database(url)?;
+        let width = options.connections;
+        let store = Postgres::open(options).await?;
+        let clock = SystemClock::new(Timestamp::ZERO);
+        return serve(args, doomed, Engine::new(store, clock, Limits::default(), width)).await;
+    }
     let path = args.data_dir.as_ref().context("a child needs a data directory")?;
     let options = Options { segment_bytes: 4 << 20, ..Options::default() };
     let disk = RealDisk::open(path).with_context(|| path.display().to_string())?;
     let opened = Embedded::open(Arc::new(disk), options);
     let running = opened.map_err(|error| not_opened(path, &error))?.run()?;
     let clock = SystemClock::new(running.latest());
-    let engine = Engine::new((*running).clone(), clock, Limits::default(), usize::MAX);
-    let queue: Arc<Queue> = Arc::new(engine);
+    let queue = Engine::new((*running).clone(), clock, Limits::default(), usize::MAX);
+    serve(args, doomed, queue).await
+}
+
+async fn serve<S: Store>(args: &Args, doomed: bool, queue: Queue<S>) -> anyhow::Result<()> {
+    let queue = Arc::new(queue);
     queue.configure(QUEUE, settings()).await?;
     let documents = enqueue(&queue, args.documents).await?;
     let mut tasks = JoinSet::new();
@@ -63,7 +76,7 @@ pub(super) async fn run(args: &Args, doomed: bool) -> anyhow::Result<()> {
 
 /// Enqueues all documents. Those that were enqueued before a restart are found by their key while
 /// they live, and known as ended afterwards, because the queue's keys stay unique while kept.
-async fn enqueue(queue: &Queue, documents: u32) -> anyhow::Result<Vec<ItemId>> {
+async fn enqueue<S: Store>(queue: &Queue<S>, documents: u32) -> anyhow::Result<Vec<ItemId>> {
     let mut known: Vec<ItemId> = Vec::new();
     let mut after = None;
     loop {
@@ -99,7 +112,7 @@ impl Reaper {
 
 /// Claims, works and settles, for ever. Whom the reaper takes stops with work in its hands, as a
 /// crashed worker would.
-async fn work(queue: &Queue, name: &str, reaper: &Reaper) -> anyhow::Result<()> {
+async fn work<S: Store>(queue: &Queue<S>, name: &str, reaper: &Reaper) -> anyhow::Result<()> {
     let claim = Claim::new(name, QUEUE, 4);
     loop {
         let Some(grant) = queue.claim(claim.clone(), 500, None).await? else { continue };
@@ -117,7 +130,7 @@ async fn work(queue: &Queue, name: &str, reaper: &Reaper) -> anyhow::Result<()> 
     }
 }
 
-async fn do_one(queue: &Queue, lease: LeaseId, work: &Work) -> anyhow::Result<()> {
+async fn do_one<S: Store>(queue: &Queue<S>, lease: LeaseId, work: &Work) -> anyhow::Result<()> {
     tokio::time::sleep(effort(work)).await;
     let _late_is_told_by_settle = queue.renew(lease, Some(LEASE_MS)).await;
     for settled in queue.settle(lease, vec![(work.item.id, outcome(work))]).await? {
@@ -130,7 +143,7 @@ async fn do_one(queue: &Queue, lease: LeaseId, work: &Work) -> anyhow::Result<()
 }
 
 /// Reports progress until every document has ended.
-async fn watch(queue: &Queue, documents: &[ItemId]) -> anyhow::Result<()> {
+async fn watch<S: Store>(queue: &Queue<S>, documents: &[ItemId]) -> anyhow::Result<()> {
     loop {
         let mut ended = 0;
         let mut phases = [(0u32, 0u32); PHASES.len()];

@@ -15,6 +15,7 @@ use std::path::PathBuf;
 
 /// What the demo is to do.
 #[derive(clap::Args, Debug)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// How many documents to ingest.
     #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u32).range(1..=2_000))]
@@ -23,12 +24,22 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(2..=64))]
     workers: u32,
     /// Keep the queue in this empty directory instead of a temporary one, to look at it afterwards.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", conflicts_with = "store")]
     data_dir: Option<PathBuf>,
+    /// Keep the queue in this database, which must hold no items yet, such as
+    /// postgres://user@host/database. It stays there.
+    #[arg(long, value_name = "URL")]
+    store: Option<String>,
     /// Shifts the two moments: when a worker dies, and when the process is killed.
     #[arg(long, default_value_t = 7)]
     seed: u64,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  windrow demo
+  windrow demo --documents 100 --data-dir /tmp/demo
+  windrow demo --store postgres://windrow@db.example/demo";
 
 /// Set for the process that runs the queue and its workers, to what becomes of it. No flag, because
 /// it is nothing for people to set.

@@ -1,7 +1,7 @@
 //! The demo's parent process: starts the child, kills it, starts it again, and audits the end.
 
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -9,16 +9,19 @@ use anyhow::{Context, bail, ensure};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
+use windrow_core::ports::Store as _;
+use windrow_store::postgres::Postgres;
 
-use super::audit::{Ledger, audit};
+use super::audit::{Ledger, audit, audit_database};
 use super::bars::Bars;
 use super::world::kill_at;
 use super::{Args, CHILD, DOOMED, SPARED};
 use crate::cli::counted;
+use crate::cli::place::database;
 
 pub(super) async fn run(args: &Args) -> anyhow::Result<()> {
     let started = Instant::now();
-    let home = Home::new(args)?;
+    let home = Home::new(args).await?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut bars = Bars::new();
@@ -26,17 +29,20 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<()> {
         "{}, {}, the queue is in {}",
         counted(args.documents.into(), "document"),
         counted(args.workers.into(), "worker"),
-        home.path.display()
+        home.shown()
     ));
     bars.say("each document splits into pages, each page into chunks; bars grow as they appear\n");
     let ledger = tokio::select! {
-        ledger = lives(args, &home.path, &mut bars) => ledger?,
+        ledger = lives(args, &home, &mut bars) => ledger?,
         // The child goes with the future that watches it.
         _ = interrupt.recv() => bail!("interrupted; {}", home.left()),
         _ = terminate.recv() => bail!("terminated; {}", home.left()),
     };
     bars.finish();
-    let summary = audit(&home.path, &ledger).await?;
+    let summary = match &home {
+        Home::Directory { path, .. } => audit(path, &ledger).await?,
+        Home::Database { url, .. } => audit_database(database(url)?, &ledger).await?,
+    };
     let out = &mut std::io::stdout().lock();
     writeln!(out, "\n{summary}")?;
     if ledger.deaths == 0 || ledger.restarts == 0 {
@@ -50,14 +56,27 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The directory of the demo. If it is the demo's own, it goes when the demo ends, however it ends.
-struct Home {
-    path: PathBuf,
-    is_temporary: bool,
+/// Where the demo keeps its queue.
+enum Home {
+    /// If it is the demo's own, it goes when the demo ends, however it ends.
+    Directory {
+        path: PathBuf,
+        is_temporary: bool,
+    },
+    Database {
+        url: String,
+        shown: String,
+    },
 }
 
 impl Home {
-    fn new(args: &Args) -> anyhow::Result<Home> {
+    async fn new(args: &Args) -> anyhow::Result<Home> {
+        if let Some(url) = &args.store {
+            let store = Postgres::open(database(url)?).await?;
+            let (shown, is_empty) = (store.place(), store.items(None, 1).await?.is_empty());
+            ensure!(is_empty, "{shown} holds items; give a database that holds none");
+            return Ok(Home::Database { url: url.clone(), shown });
+        }
         let temporary =
             || std::env::temp_dir().join(format!("windrow-demo-{}", std::process::id()));
         let path = args.data_dir.clone().unwrap_or_else(temporary);
@@ -67,40 +86,50 @@ impl Home {
             Err(error) => return Err(error).with_context(|| path.display().to_string()),
         };
         ensure!(is_empty, "{} is not empty; give an empty one", path.display());
-        Ok(Home { path, is_temporary: args.data_dir.is_none() })
+        Ok(Home::Directory { path, is_temporary: args.data_dir.is_none() })
     }
 
-    /// What becomes of the directory.
+    fn shown(&self) -> String {
+        match self {
+            Home::Directory { path, .. } => path.display().to_string(),
+            Home::Database { shown, .. } => shown.clone(),
+        }
+    }
+
+    /// What becomes of it.
     fn left(&self) -> String {
-        let path = self.path.display();
-        let fate = if self.is_temporary { "is removed" } else { "keeps what was done so far" };
-        format!("{path} {fate}")
+        let is_temporary = matches!(self, Home::Directory { is_temporary: true, .. });
+        let fate = if is_temporary { "is removed" } else { "keeps what was done so far" };
+        format!("{} {fate}", self.shown())
     }
 }
 
 impl Drop for Home {
     fn drop(&mut self) {
+        let Home::Directory { path, is_temporary: true } = self else { return };
         // A child that was killed a moment ago may still make a file.
         for _ in 0..20 {
-            if !self.is_temporary || !self.path.exists() {
+            if !path.exists() {
                 return;
             }
-            if std::fs::remove_dir_all(&self.path).is_err() {
+            if std::fs::remove_dir_all(&*path).is_err() {
                 std::thread::sleep(Duration::from_millis(10));
             }
         }
     }
 }
 
-fn spawn(args: &Args, path: &Path, fate: &str) -> anyhow::Result<Child> {
+fn spawn(args: &Args, home: &Home, fate: &str) -> anyhow::Result<Child> {
     let program = std::env::current_exe().context("cannot find this program")?;
-    Command::new(program)
-        .arg("demo")
+    let mut command = Command::new(program);
+    match home {
+        Home::Directory { path, .. } => command.arg("demo").arg("--data-dir").arg(path),
+        Home::Database { url, .. } => command.arg("demo").arg("--store").arg(url),
+    };
+    command
         .args(["--documents", &args.documents.to_string()])
         .args(["--workers", &args.workers.to_string()])
         .args(["--seed", &args.seed.to_string()])
-        .arg("--data-dir")
-        .arg(path)
         .env(CHILD, fate)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -110,10 +139,10 @@ fn spawn(args: &Args, path: &Path, fate: &str) -> anyhow::Result<Child> {
 }
 
 /// All lives of the child, until it comes to the end of its work.
-async fn lives(args: &Args, path: &Path, bars: &mut Bars) -> anyhow::Result<Ledger> {
+async fn lives(args: &Args, home: &Home, bars: &mut Bars) -> anyhow::Result<Ledger> {
     let mut ledger = Ledger::default();
     let mut first = true;
-    while !life(args, path, &mut ledger, bars, first).await? {
+    while !life(args, home, &mut ledger, bars, first).await? {
         first = false;
         ledger.restarts += 1;
         bars.say("the process was killed with work in its hands (SIGKILL); starting it again");
@@ -125,12 +154,12 @@ async fn lives(args: &Args, path: &Path, bars: &mut Bars) -> anyhow::Result<Ledg
 /// and then the child itself.
 async fn life(
     args: &Args,
-    path: &Path,
+    home: &Home,
     ledger: &mut Ledger,
     bars: &mut Bars,
     first: bool,
 ) -> anyhow::Result<bool> {
-    let mut child = spawn(args, path, if first { DOOMED } else { SPARED })?;
+    let mut child = spawn(args, home, if first { DOOMED } else { SPARED })?;
     let output = child.stdout.take().context("the child has no output")?;
     let mut lines = BufReader::new(output).lines();
     let mut killed = false;

@@ -187,7 +187,7 @@ impl Tables {
         }
     }
 
-    fn body_names(&mut self, body: &Body) -> BodyNames {
+    pub(crate) fn body_names(&mut self, body: &Body) -> BodyNames {
         let shared = |text: &Option<Arc<str>>, tables: &mut Tables| {
             text.as_ref().map(|text| tables.text(text))
         };

@@ -19,6 +19,7 @@ mod finish;
 mod intake;
 mod ledger;
 pub mod log;
+mod moving;
 mod open;
 mod outbox;
 pub mod overlay;
@@ -51,6 +52,7 @@ use tables::Tables;
 
 pub use check::{Checked, check, holds_store};
 pub use families::{Entry, Families, Family};
+pub use moving::{Outgoing, receive};
 pub use open::OpenError;
 pub use snapshot::SnapshotError;
 pub use threads::Running;

@@ -19,7 +19,8 @@ use super::disk::Disk;
 use super::durable::Durable;
 use super::intake::Intake;
 use super::ledger::nowhere;
-use super::log::{Loc, Log, LogError, Segments, StoreId};
+use super::log::{Loc, Log, LogError, Op, Segments, StoreId};
+use super::moving::is_half_moved;
 use super::schedule::history::Entry;
 use super::schedule::slab::{SlotNo, Spot, StateTag};
 use super::snapshot::{self, SnapshotError};
@@ -37,6 +38,11 @@ pub enum OpenError {
     Log(#[from] LogError),
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
+    #[error(
+        "a move into this directory was not finished; run the same `windrow move` again, or give \
+         it up by removing the directory"
+    )]
+    HalfMoved,
     #[error("{}{what}; restore a backup", place(*.at))]
     Inconsistent { at: Option<Loc>, what: String },
 }
@@ -54,11 +60,39 @@ impl Embedded {
     /// A group at the very end of the log that is not whole is cut: it was being written when the
     /// process or the machine died, and nobody had an answer.
     pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Embedded, OpenError> {
+        let unlisted = |source| {
+            let file = "the data directory".to_owned();
+            LogError::Io { file, op: Op::List, source }
+        };
+        if is_half_moved(&*disk).map_err(unlisted)? {
+            return Err(OpenError::HalfMoved);
+        }
+        Embedded::open_any(disk, options, None)
+    }
+
+    /// The same for a store that is being filled with items of this tag.
+    pub(crate) fn open_moving(
+        disk: Arc<dyn Disk>,
+        options: Options,
+        tag: StoreTag,
+    ) -> Result<Embedded, OpenError> {
+        Embedded::open_any(disk, options, Some(tag))
+    }
+
+    fn open_any(
+        disk: Arc<dyn Disk>,
+        options: Options,
+        tag: Option<StoreTag>,
+    ) -> Result<Embedded, OpenError> {
         let mut random = match options.seed {
             Some(seed) => StdRng::seed_from_u64(seed),
             None => rand::make_rng(),
         };
-        let mut log_options = super::log::Options::new(StoreId(random.random()));
+        let mut id = StoreId(random.random());
+        if let Some(tag) = tag {
+            id = with_tag(id, tag);
+        }
+        let mut log_options = super::log::Options::new(id);
         log_options.segment_bytes = options.segment_bytes;
         log_options.reserve_segments = options.reserve_segments;
         log_options.spares_max = options.reserve_segments + 4;
@@ -100,6 +134,13 @@ impl Embedded {
 fn halves(id: StoreId) -> (u64, u64) {
     let whole = u128::from_le_bytes(id.0);
     (whole as u64, (whole >> 64) as u64)
+}
+
+/// An identity from which this tag follows.
+fn with_tag(id: StoreId, tag: StoreTag) -> StoreId {
+    let (low, _) = halves(id);
+    let whole = u128::from(low ^ tag.bits()) << 64 | u128::from(low);
+    StoreId(whole.to_le_bytes())
 }
 
 impl Tables {

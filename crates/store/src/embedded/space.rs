@@ -91,6 +91,11 @@ impl Embedded {
         prepared || worked
     }
 
+    /// Prepares the next segments, and nothing else; false if none is wanted.
+    pub(crate) fn prepare_step(&self) -> bool {
+        self.shared.prepare(&mut self.shared.keeper.lock())
+    }
+
     /// Takes a snapshot now, if nothing else is under way. Used before a planned stop.
     pub fn begin_snapshot(&self) {
         let mut keeper = self.shared.keeper.lock();

@@ -3,7 +3,8 @@
 
 use windrow_core::ports::{Lead, StoreError};
 
-use super::{Error, Postgres};
+use super::Postgres;
+use super::tx::step;
 
 /// Who does not come back for so long has left it to the next.
 const LEADS_MS: i64 = 3_000;
@@ -19,11 +20,10 @@ const LEAD: &str = "with now as (\
 
 impl Postgres {
     pub(super) async fn ask_to_lead(&self) -> Result<Lead, StoreError> {
-        let mut client = self.shared.pool.get().await?;
-        let statement = client.statement(LEAD).await?;
+        let client = self.shared.pool.get().await?;
         let name = self.shared.origin as i64;
-        let led = client.query_opt(&statement, &[&name, &LEADS_MS]).await.map_err(Error::from)?;
-        Ok(match led {
+        let led = client.query(step!(LEAD, name, LEADS_MS)).await?;
+        Ok(match led.first() {
             Some(row) => Lead::Leads { idle_ms: row.get::<_, i64>(0).max(0) as u64 },
             None => Lead::Follows,
         })

@@ -3,7 +3,10 @@
 use sha2::{Digest as _, Sha256};
 use tokio_postgres::Client;
 
-use super::Error;
+use super::address::Address;
+use super::pool::{Pool, Used};
+use super::tx::step;
+use super::{Error, Options, Postgres};
 
 /// One step.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +24,12 @@ pub const MIGRATIONS: [Migration; 1] =
 const LOCK: i64 = 0x0077_696e_6472_6f77;
 
 impl Migration {
+    /// What comes before the first.
+    pub const BEGIN: &'static str = "create schema if not exists windrow; \
+         create table if not exists windrow.migrations (\
+           number int primary key, name text not null, checksum text not null, \
+           applied_at timestamptz not null default now())";
+
     /// What tells whether a step that was applied is the one we know.
     pub fn checksum(&self) -> String {
         let sum = Sha256::digest(self.sql.as_bytes());
@@ -28,32 +37,101 @@ impl Migration {
     }
 }
 
+/// A step that a database has.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Applied {
+    pub number: i32,
+    pub name: String,
+    pub checksum: String,
+    /// In UTC, to the second.
+    pub at: String,
+}
+
+/// How far a database is.
+#[derive(Clone, Debug)]
+pub struct Schema {
+    pub applied: Vec<Applied>,
+    pub pending: Vec<Migration>,
+}
+
+impl Schema {
+    /// Steps that are missing, in words: `step 2 (views), step 3 (sql)`.
+    pub fn missing(&self) -> String {
+        let each = self.pending.iter().map(|step| format!("step {} ({})", step.number, step.name));
+        each.collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl Postgres {
+    /// How far a database is. Changes nothing, and refuses what is newer than this program.
+    pub async fn schema(options: &Options) -> Result<Schema, Error> {
+        schema(&Pool::new(options)?.get().await?).await
+    }
+
+    /// Applies the steps that are missing, and says which.
+    pub async fn migrate(options: &Options) -> Result<Vec<Migration>, Error> {
+        migrate(Pool::new(options)?.get().await?.client_mut()).await
+    }
+}
+
+async fn schema(client: &Used) -> Result<Schema, Error> {
+    let exists = "select to_regclass('windrow.migrations') is not null";
+    let mut applied = Vec::new();
+    if client.query_one(step!(exists)).await?.get(0) {
+        let sql = "select number, name, checksum, \
+             to_char(applied_at at time zone 'utc', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"') \
+             from windrow.migrations order by number";
+        for row in client.query(step!(sql)).await? {
+            let (number, name): (i32, String) = (row.get(0), row.get(1));
+            known(number, &name, row.get(2))?;
+            applied.push(Applied { number, name, checksum: row.get(2), at: row.get(3) });
+        }
+    }
+    let last = applied.last().map_or(0, |step| step.number);
+    let pending = MIGRATIONS.into_iter().filter(|step| step.number > last).collect();
+    Ok(Schema { applied, pending })
+}
+
+/// Refuses a database whose schema is not this program's.
+pub(super) async fn ensure(client: &Used, address: &Address) -> Result<(), Error> {
+    let (schema, address) = (schema(client).await?, address.shown());
+    match (schema.applied.is_empty(), schema.pending.is_empty()) {
+        (true, _) => Err(Error::NoStore { address }),
+        (false, false) => Err(Error::OlderSchema { address, steps: schema.missing() }),
+        (false, true) => Ok(()),
+    }
+}
+
+/// Refuses a step that is not one of ours.
+fn known(number: i32, name: &str, checksum: &str) -> Result<(), Error> {
+    let name = name.to_owned();
+    let Some(ours) = MIGRATIONS.iter().find(|step| step.number == number) else {
+        return Err(Error::NewerSchema { number, name });
+    };
+    if ours.checksum() != checksum {
+        return Err(Error::OtherSchema { number, name });
+    }
+    Ok(())
+}
+
 /// Brings the schema up to date. Refuses one that is newer than this program.
-pub(super) async fn migrate(client: &mut Client) -> Result<(), Error> {
+pub(super) async fn migrate(client: &mut Client) -> Result<Vec<Migration>, Error> {
     let tx = client.transaction().await?;
     tx.execute("select pg_advisory_xact_lock($1)", &[&LOCK]).await?;
-    let begin = "create schema if not exists windrow; \
-         create table if not exists windrow.migrations (\
-           number int primary key, name text not null, checksum text not null, \
-           applied_at timestamptz not null default now())";
-    tx.batch_execute(begin).await?;
+    tx.batch_execute(Migration::BEGIN).await?;
     let applied = "select number, name, checksum from windrow.migrations order by number";
-    let mut known = 0;
+    let mut last = 0;
     for row in tx.query(applied, &[]).await? {
-        let (number, name): (i32, String) = (row.get(0), row.get(1));
-        let Some(ours) = MIGRATIONS.iter().find(|step| step.number == number) else {
-            return Err(Error::NewerSchema { number, name });
-        };
-        if ours.checksum() != row.get::<_, &str>(2) {
-            return Err(Error::OtherSchema { number, name });
-        }
-        known = number;
+        last = row.get(0);
+        known(last, row.get(1), row.get(2))?;
     }
-    for step in MIGRATIONS.iter().filter(|step| step.number > known) {
+    let pending: Vec<Migration> =
+        MIGRATIONS.into_iter().filter(|step| step.number > last).collect();
+    for step in &pending {
         tx.batch_execute(step.sql).await?;
         let note = "insert into windrow.migrations (number, name, checksum) values ($1, $2, $3)";
         tx.execute(note, &[&step.number, &step.name, &step.checksum()]).await?;
     }
     tx.commit().await?;
-    Ok(())
+    Ok(pending)
 }

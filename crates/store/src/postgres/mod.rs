@@ -3,8 +3,11 @@
 //! A batch is one short transaction: what it needs is locked and loaded onto a desk, the rules
 //! decide there, and what changed is written back. Any number of servers share one database.
 
+mod address;
+mod check;
 mod config;
 mod desk;
+mod health;
 mod held;
 mod layer;
 mod lead;
@@ -12,6 +15,7 @@ mod ledger;
 mod line;
 mod load;
 mod migrate;
+mod moving;
 mod names;
 mod naming;
 mod needs;
@@ -22,11 +26,13 @@ mod save;
 mod seats;
 mod submit;
 mod tell;
+mod tls;
 mod trail;
 mod tx;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use rand::RngExt as _;
@@ -36,7 +42,11 @@ use windrow_core::Timestamp;
 use windrow_core::id::{IdSource, SERVERS, StoreTag};
 use windrow_core::ports::{Listener, StoreError};
 
-pub use migrate::{MIGRATIONS, Migration};
+pub use address::Address;
+pub use check::Checked;
+pub use health::Limits as HealthLimits;
+pub use migrate::{Applied, MIGRATIONS, Migration, Schema};
+pub use moving::receive;
 
 use config::Config;
 use held::Held;
@@ -45,6 +55,7 @@ use names::Names;
 use notify::{Came, Task};
 use pool::Pool;
 use seats::Seats;
+use tx::step;
 
 /// A queue in PostgreSQL.
 #[derive(Clone)]
@@ -73,6 +84,8 @@ struct Shared {
     origin: u64,
     keeps_time: bool,
     tasks: Mutex<Vec<Task>>,
+    /// What is not as it should be, and does not keep the store from opening.
+    warnings: Vec<String>,
 }
 
 impl Shared {
@@ -103,8 +116,6 @@ impl std::fmt::Debug for Postgres {
 pub enum Error {
     #[error("{}", described(.0))]
     Database(#[from] tokio_postgres::Error),
-    #[error("cannot be reached now: {}", described(.0))]
-    Unreachable(tokio_postgres::Error),
     #[error("a value in the database is not one that this program writes; was it changed by hand?")]
     Malformed,
     #[error(
@@ -119,6 +130,26 @@ pub enum Error {
     OtherSchema { number: i32, name: String },
     #[error("the address is not one of PostgreSQL: {0}")]
     Address(String),
+    #[error(
+        "PostgreSQL cannot be reached at {address}: {why}; see that it runs there, that it listens \
+         for connections from here, and that sslmode fits"
+    )]
+    Unreachable { address: String, why: String },
+    #[error(
+        "all {connections} connections to PostgreSQL were in use for {} s; allow more of them, or \
+         ask less at once",
+        .waited.as_secs()
+    )]
+    Busy { connections: usize, waited: Duration },
+    #[error("there is no store in {address}; `windrow migrate` makes an empty one")]
+    NoStore { address: String },
+    #[error("the schema in {address} lacks {steps}; run `windrow migrate` first")]
+    OlderSchema { address: String, steps: String },
+    #[error(
+        "a move into {address} was not finished; run the same `windrow move` again, or give it up \
+         with `drop schema windrow cascade`"
+    )]
+    HalfMoved { address: String },
     #[error("the server runs with fsync = off, which loses acknowledged work; switch it on")]
     NotDurable,
     /// Tried again once they have numbers.
@@ -187,20 +218,51 @@ impl From<Error> for StoreError {
 }
 
 /// How a store is reached.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Options {
-    /// `postgres://user:password@host:port/database`
+    /// `postgres://user:password@host:port/database`, with the parameters of [`Address`].
     pub url: String,
+    /// The most connections, unless the address says otherwise. One more listens.
     pub connections: usize,
+    /// How long a batch waits for one of them; 30 s if not said.
+    pub wait: Option<Duration>,
+    /// What the database shows as the name of the program.
+    pub name: String,
+    /// The password, if the address has none.
+    pub password: Option<String>,
+    /// Bring the schema up to date. If not, an older one is refused.
+    pub migrate: bool,
     /// Accept a server that does not write to disk, for tests of everything else.
     pub accept_no_fsync: bool,
     /// Time is the database's, on which all servers agree; not the caller's.
     pub keeps_time: bool,
+    /// A move fills the store, which nobody else may open until it is whole.
+    into_move: bool,
 }
+
+/// Servers show themselves to each other by this name.
+const SERVER_NAME: &str = "windrow";
 
 impl Options {
     pub fn new(url: impl Into<String>) -> Options {
-        Options { url: url.into(), connections: 4, accept_no_fsync: false, keeps_time: true }
+        Options {
+            url: url.into(),
+            connections: 4,
+            wait: None,
+            name: SERVER_NAME.into(),
+            password: None,
+            migrate: true,
+            accept_no_fsync: false,
+            keeps_time: true,
+            into_move: false,
+        }
+    }
+}
+
+impl std::fmt::Debug for Options {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // The address may hold a password.
+        f.debug_struct("Options").field("connections", &self.connections).finish_non_exhaustive()
     }
 }
 
@@ -210,24 +272,26 @@ impl Postgres {
     pub async fn open(options: Options) -> Result<Postgres, Error> {
         let pool = Pool::new(&options)?;
         let mut client = pool.get().await?;
-        if !options.accept_no_fsync {
-            let fsync: String = client.query_one("show fsync", &[]).await?.get(0);
-            if fsync == "off" {
-                return Err(Error::NotDurable);
-            }
+        let warnings = health::begin(&client, options.accept_no_fsync).await?;
+        if options.migrate {
+            migrate::migrate(client.client_mut()).await?;
+        } else {
+            migrate::ensure(&client, pool.address()).await?;
         }
-        migrate::migrate(client.client_mut()).await?;
+        if !options.into_move && moving::is_half_moved(&client).await? {
+            return Err(Error::HalfMoved { address: pool.address().shown() });
+        }
         let random: u64 = rand::make_rng::<rand::rngs::StdRng>().random();
         let tag = StoreTag::new(random).bits() as i64;
         let first = "insert into windrow.store (tag) values ($1) on conflict do nothing";
-        client.execute(first, &[&tag]).await?;
+        client.query(step!(first, tag)).await?;
         let next = "select (nextval('windrow.servers') % $1)::smallint";
-        let server: i16 = client.query_one(next, &[&i64::from(SERVERS)]).await?.get(0);
-        let row = client.query_one("select tag from windrow.store", &[]).await?;
+        let server: i16 = client.query_one(step!(next, i64::from(SERVERS))).await?.get(0);
+        let row = client.query_one(step!("select tag from windrow.store")).await?;
         let tag = StoreTag::new(row.get::<_, i64>(0) as u64);
         let last = "select greatest((select max(serial) from windrow.items), \
                     (select max(serial) from windrow.history))";
-        let last: Option<i64> = client.query_one(last, &[]).await?.get(0);
+        let last: Option<i64> = client.query_one(step!(last)).await?.get(0);
         drop(client);
         let server = server as u8;
         let (ready, to_tell) = tokio::sync::mpsc::unbounded_channel();
@@ -249,9 +313,15 @@ impl Postgres {
             origin: random,
             keeps_time: options.keeps_time,
             tasks: Mutex::default(),
+            warnings,
         };
         let shared = Arc::new(shared);
         shared.tasks.lock().extend(notify::begin(&shared, to_tell));
         Ok(Postgres { shared })
+    }
+
+    /// Where the database is, to be named in messages.
+    pub fn place(&self) -> String {
+        self.shared.pool.address().shown()
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
-use tokio_postgres::{Client, Row};
+use tokio_postgres::Row;
 use windrow_core::command::{Command, Outcome, Request};
 use windrow_core::item::Body;
 use windrow_core::route::Route;
@@ -13,18 +13,20 @@ use windrow_core::route::Route;
 use super::Error;
 use super::load::unpack;
 use super::names::{LaneName, Names};
+use super::pool::Used;
+use super::tx::step;
 use crate::embedded::codec::Pack as _;
 
 /// The names and routes that a batch needs numbers for and that have none yet.
 #[derive(Debug, Default)]
-struct Wanted<'a> {
+pub(super) struct Wanted<'a> {
     texts: BTreeSet<Arc<str>>,
     routes: Vec<Arc<Route>>,
     last: Option<&'a Body>,
 }
 
 impl<'a> Wanted<'a> {
-    fn body(&mut self, names: &Names, body: &'a Body) {
+    pub(super) fn body(&mut self, names: &Names, body: &'a Body) {
         // Most items of a batch are alike.
         let is_alike = |last: &Body| {
             (&last.tenant, &last.queue, &last.kind) == (&body.tenant, &body.queue, &body.kind)
@@ -40,7 +42,7 @@ impl<'a> Wanted<'a> {
         self.route(names, &body.route);
     }
 
-    fn text(&mut self, names: &Names, text: &Arc<str>) {
+    pub(super) fn text(&mut self, names: &Names, text: &Arc<str>) {
         if names.find(text).is_none() {
             self.texts.insert(Arc::clone(text));
         }
@@ -84,32 +86,42 @@ impl<'a> Wanted<'a> {
 
 /// Makes sure that every name and route of a batch has a number that this server knows.
 pub(super) async fn number(
-    client: &Client,
+    client: &Used,
     names: &RwLock<Names>,
     batch: &[Request],
 ) -> Result<(), Error> {
-    let Wanted { texts, routes, .. } = {
+    let wanted = {
         let names = names.read();
         let mut wanted = Wanted::default();
         batch.iter().for_each(|request| wanted.request(&names, request));
         wanted
     };
+    number_all(client, names, wanted).await
+}
+
+/// Makes sure that what is wanted has numbers that this server knows.
+pub(super) async fn number_all(
+    client: &Used,
+    names: &RwLock<Names>,
+    wanted: Wanted<'_>,
+) -> Result<(), Error> {
+    let Wanted { texts, routes, .. } = wanted;
     if !texts.is_empty() {
-        let texts: Vec<&str> = texts.iter().map(|text| &**text).collect();
+        let texts: Vec<String> = texts.iter().map(ToString::to_string).collect();
         let insert = "insert into windrow.names (name) select unnest($1::text[]) \
                       on conflict do nothing";
-        client.execute(insert, &[&texts]).await?;
+        client.query(step!(insert, texts.clone())).await?;
         let select = "select no, name from windrow.names where name = any ($1)";
-        let rows = client.query(select, &[&texts]).await?;
+        let rows = client.query(step!(select, texts)).await?;
         add_texts(&mut names.write(), &rows);
     }
     if !routes.is_empty() {
         let packed: Vec<Vec<u8>> = routes.iter().map(pack).collect();
         let insert = "insert into windrow.routes (route) select unnest($1::bytea[]) \
                       on conflict do nothing";
-        client.execute(insert, &[&packed]).await?;
+        client.query(step!(insert, packed.clone())).await?;
         let select = "select no, route from windrow.routes where route = any ($1)";
-        let rows = client.query(select, &[&packed]).await?;
+        let rows = client.query(step!(select, packed)).await?;
         add_routes(&mut names.write(), &rows)?;
     }
     Ok(())
@@ -117,7 +129,7 @@ pub(super) async fn number(
 
 /// Makes sure that lanes have numbers. Other servers learn that there are new ones.
 pub(super) async fn number_lanes(
-    client: &Client,
+    client: &Used,
     names: &RwLock<Names>,
     lanes: &BTreeSet<LaneName>,
 ) -> Result<(), Error> {
@@ -131,20 +143,21 @@ pub(super) async fn number_lanes(
            select * from unnest($1::int[], $2::int[], $3::int[]) \
            on conflict do nothing returning no) \
          update windrow.store set configured = configured + 1 where exists (select from new)";
-    client.execute(insert, &[&queues, &stages, &kinds]).await?;
+    client.query(step!(insert, queues, stages, kinds)).await?;
     learn_lanes(client, names).await
 }
 
 /// Learns all lanes, and the names in them.
-pub(super) async fn learn_lanes(client: &Client, names: &RwLock<Names>) -> Result<(), Error> {
-    let rows = client.query("select no, queue, stage_name, kind from windrow.lanes", &[]).await?;
+pub(super) async fn learn_lanes(client: &Used, names: &RwLock<Names>) -> Result<(), Error> {
+    let all = "select no, queue, stage_name, kind from windrow.lanes";
+    let rows = client.query(step!(all)).await?;
     let no = |row: &Row, at: usize| row.get::<_, i32>(at) as u32;
     let unknown: Vec<i32> = {
         let names = names.read();
         let numbers = rows.iter().flat_map(|row| (1..4).map(|at| no(row, at)));
         numbers.filter(|no| names.text(*no).is_none()).map(|no| no as i32).collect()
     };
-    learn(client, names, &unknown, &Vec::new()).await?;
+    learn(client, names, &unknown, &[]).await?;
     let mut names = names.write();
     for row in &rows {
         let lane = LaneName { queue: no(row, 1), stage: no(row, 2), kind: no(row, 3) };
@@ -174,19 +187,19 @@ fn add_routes(names: &mut Names, rows: &[Row]) -> Result<(), Error> {
 
 /// Learns names and routes by the numbers that another server gave them.
 pub(super) async fn learn(
-    client: &Client,
+    client: &Used,
     names: &RwLock<Names>,
-    texts: &Vec<i32>,
-    routes: &Vec<i32>,
+    texts: &[i32],
+    routes: &[i32],
 ) -> Result<(), Error> {
     if !texts.is_empty() {
         let sql = "select no, name from windrow.names where no = any ($1)";
-        let rows = client.query(sql, &[texts]).await?;
+        let rows = client.query(step!(sql, texts.to_vec())).await?;
         add_texts(&mut names.write(), &rows);
     }
     if !routes.is_empty() {
         let sql = "select no, route from windrow.routes where no = any ($1)";
-        let rows = client.query(sql, &[routes]).await?;
+        let rows = client.query(step!(sql, routes.to_vec())).await?;
         add_routes(&mut names.write(), &rows)?;
         // The stages of a route have numbers of their own.
         let stages: BTreeSet<Arc<str>> = {
@@ -194,9 +207,9 @@ pub(super) async fn learn(
             let known = routes.iter().filter_map(|no| names.route(*no as u32));
             known.flat_map(|route| route.stages.iter().map(|s| Arc::clone(&s.name))).collect()
         };
-        let stages: Vec<&str> = stages.iter().map(|stage| &**stage).collect();
+        let stages: Vec<String> = stages.iter().map(ToString::to_string).collect();
         let sql = "select no, name from windrow.names where name = any ($1)";
-        let rows = client.query(sql, &[&stages]).await?;
+        let rows = client.query(step!(sql, stages)).await?;
         add_texts(&mut names.write(), &rows);
     }
     Ok(())

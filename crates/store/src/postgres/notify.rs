@@ -11,9 +11,11 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio_postgres::{AsyncMessage, NoTls};
+use tokio_postgres::AsyncMessage;
 
+use super::address::Address;
 use super::line::Spot;
+use super::tx::step;
 use super::{Error, Shared, naming};
 
 const CHANNEL: &str = "windrow_ready";
@@ -65,10 +67,10 @@ pub(super) async fn tell(store: Weak<Shared>, mut ready: UnboundedReceiver<Came>
 }
 
 /// Hears what became ready on other servers.
-pub(super) async fn hear(store: Weak<Shared>, config: tokio_postgres::Config) {
+pub(super) async fn hear(store: Weak<Shared>, address: Address) {
     let mut again = false;
     loop {
-        let _broken = hear_until_broken(&store, &config, &mut again).await;
+        let _broken = hear_until_broken(&store, &address, &mut again).await;
         if store.strong_count() == 0 {
             return;
         }
@@ -78,10 +80,10 @@ pub(super) async fn hear(store: Weak<Shared>, config: tokio_postgres::Config) {
 
 async fn hear_until_broken(
     store: &Weak<Shared>,
-    config: &tokio_postgres::Config,
+    address: &Address,
     again: &mut bool,
 ) -> Result<(), Error> {
-    let (client, mut connection) = config.connect(NoTls).await?;
+    let (client, mut connection) = address.connect().await?;
     let (send, mut heard) = tokio::sync::mpsc::unbounded_channel();
     let driving = tokio::spawn(async move {
         while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
@@ -107,8 +109,7 @@ async fn hear_until_broken(
 
 impl Shared {
     async fn notify(&self, came: &Came) -> Result<(), Error> {
-        let mut client = self.pool.get().await?;
-        let statement = client.statement("select pg_notify($1, $2)").await?;
+        let client = self.pool.get().await?;
         let words: Vec<String> = came
             .iter()
             .map(|((lane, class, tenant), Arrived { first, count })| {
@@ -117,7 +118,7 @@ impl Shared {
             .collect();
         for some in words.chunks(SEATS_MAX) {
             let said = format!("{}|{}", self.origin, some.join(";"));
-            client.execute(&statement, &[&CHANNEL, &said]).await?;
+            client.query(step!("select pg_notify($1, $2)", CHANNEL.to_owned(), said)).await?;
         }
         Ok(())
     }
@@ -148,7 +149,7 @@ impl Shared {
                where i.lane = l.no and i.spot = 1 limit $1) i group by 1, 2) w";
         let client = self.pool.get().await?;
         let mut came = Came::new();
-        for row in client.query(sql, &[&WAITING_MAX]).await? {
+        for row in client.query(step!(sql, WAITING_MAX)).await? {
             let (spot, first) = super::load::came(&row);
             add(&mut came, spot, first, row.get::<_, i64>(4) as usize);
         }
@@ -186,7 +187,7 @@ impl Shared {
             return Ok(());
         }
         let client = self.pool.get().await?;
-        naming::learn(&client, &self.names, &texts, &Vec::new()).await?;
+        naming::learn(&client, &self.names, &texts, &[]).await?;
         if !knows_lanes {
             naming::learn_lanes(&client, &self.names).await?;
         }
@@ -213,11 +214,14 @@ impl Drop for Task {
     }
 }
 
-/// Both tasks of a store.
-pub(super) fn begin(shared: &Arc<Shared>, ready: UnboundedReceiver<Came>) -> [Task; 2] {
+/// The tasks of a store. Through a pooler nothing can be heard: what it would listen on is given to
+/// somebody else after each transaction.
+pub(super) fn begin(shared: &Arc<Shared>, ready: UnboundedReceiver<Came>) -> Vec<Task> {
     let (runtime, store) = (shared.pool.runtime(), Arc::downgrade(shared));
-    [
-        Task::begin(runtime, tell(Weak::clone(&store), ready)),
-        Task::begin(runtime, hear(store, shared.pool.config().clone())),
-    ]
+    let address = shared.pool.address();
+    let mut tasks = vec![Task::begin(runtime, tell(Weak::clone(&store), ready))];
+    if !address.pooled {
+        tasks.push(Task::begin(runtime, hear(store, address.clone())));
+    }
+    tasks
 }

@@ -13,7 +13,7 @@ use super::desk::Desk;
 use super::load::{self, Loading};
 use super::needs::Needs;
 use super::notify::{Came, add};
-use super::tx::{Failed, Tx};
+use super::tx::{Failed, Tx, step};
 use super::{Error, Postgres};
 
 impl Postgres {
@@ -30,6 +30,24 @@ impl Postgres {
             }
             self.number_lanes(&desk).await?;
         }
+    }
+
+    /// What exists, by id, after a given one.
+    pub(super) async fn ids(
+        &self,
+        after: Option<ItemId>,
+        limit: usize,
+    ) -> Result<Vec<ItemId>, Error> {
+        let client = self.shared.pool.get().await?;
+        let sql = "select serial from (\
+             (select serial from windrow.items where serial > $1 order by serial limit $2) \
+             union (select serial from windrow.history where serial > $1 \
+               order by serial limit $2)) s order by serial limit $2";
+        let after = after.map_or(0, |id| id.serial() as i64);
+        let limit = limit.min(i32::MAX as usize) as i64;
+        let rows = client.query(step!(sql, after, limit)).await?;
+        let id = |serial: i64| ItemId::from_serial(serial as u64, self.shared.tag);
+        Ok(rows.iter().map(|row| id(row.get(0))).collect())
     }
 }
 
@@ -74,17 +92,7 @@ impl Store for Postgres {
     }
 
     async fn items(&self, after: Option<ItemId>, limit: usize) -> Result<Vec<Item>, StoreError> {
-        let ids: Vec<ItemId> = {
-            let client = self.shared.pool.get().await?;
-            let sql = "select serial from (select serial from windrow.items where serial > $1 \
-                 union select serial from windrow.history where serial > $1) s \
-                 order by serial limit $2";
-            let after = after.map_or(0, |id| id.serial() as i64);
-            let limit = limit.min(i32::MAX as usize) as i64;
-            let rows = client.query(sql, &[&after, &limit]).await.map_err(Error::from)?;
-            let id = |serial: i64| ItemId::from_serial(serial as u64, self.shared.tag);
-            rows.iter().map(|row| id(row.get(0))).collect()
-        };
+        let ids = self.ids(after, limit).await?;
         let ask = |desk: &Desk| -> Vec<Item> {
             ids.iter().filter_map(|id| desk.item(*id).ok().flatten()).collect()
         };
@@ -96,7 +104,7 @@ impl Store for Postgres {
         let sql = "select q.name, t.name, c.status, sum(c.items)::bigint from windrow.counts c \
              join windrow.names q on q.no = c.queue join windrow.names t on t.no = c.tenant \
              group by 1, 2, 3 having sum(c.items) <> 0";
-        let rows = client.query(sql, &[]).await.map_err(Error::from)?;
+        let rows = client.query(step!(sql)).await?;
         let mut counts: Vec<Count> = rows
             .iter()
             .filter_map(|row| {
@@ -114,7 +122,7 @@ impl Store for Postgres {
         let client = self.shared.pool.get().await?;
         let sql = "select id, worker, granted, renewed, expires, lease_ms, items \
                    from windrow.leases";
-        let rows = client.query(sql, &[]).await.map_err(Error::from)?;
+        let rows = client.query(step!(sql)).await?;
         Ok(rows.iter().map(load::lease).collect())
     }
 
@@ -122,7 +130,7 @@ impl Store for Postgres {
         let client = self.shared.pool.get().await?;
         let sql = "select least((select min(not_before) from windrow.items where spot = 2), \
                    (select min(expires) from windrow.leases))";
-        let row = client.query_one(sql, &[]).await.map_err(Error::from)?;
+        let row = client.query_one(step!(sql)).await?;
         Ok(row.get::<_, Option<i64>>(0).map(|at| Timestamp(at as u64)))
     }
 

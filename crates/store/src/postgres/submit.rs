@@ -54,7 +54,7 @@ impl Postgres {
             let trusts = tries == 1;
             match self.try_batch(&batch, now, trusts, &mut given).await {
                 Ok(answers) => return Ok(answers),
-                Err(Failed::Before(Error::Unreachable(_))) if tries < TRIES => {
+                Err(Failed::Before(Error::Unreachable { .. })) if tries < TRIES => {
                     self.shared.pool.pause(AGAIN * tries as u32).await;
                 }
                 Err(Failed::Before(error)) if tries < TRIES && may_repeat(&error) => {}
@@ -139,12 +139,16 @@ impl Postgres {
         let shown = |answer: Answer| answer.map(|grant| Ok(shown(desk, grant)));
         let work = answers.into_iter().map(shown).collect::<Result<Vec<_>, Error>>()?;
         let ready = self.ready(tx, desk).await?;
-        let slot = i32::from(self.shared.server) * i32::from(super::pool::SLOTS);
-        let mut saved = save::save(desk, slot + i32::from(tx.slot()))?;
+        let mut saved = save::save(desk, self.slot(tx))?;
         if leans_on_others(batch, desk, &work) {
             saved.steps.push(step!(WAIT_FOR_STANDBY));
         }
         Ok((work, ready, saved))
+    }
+
+    /// Where counts are added, by this server on this connection.
+    pub(super) fn slot(&self, tx: &Tx) -> i32 {
+        i32::from(self.shared.server) * i32::from(super::pool::SLOTS) + i32::from(tx.slot())
     }
 
     /// Items that were not read and do not end are locked now, and must be as they were.

@@ -2,18 +2,59 @@
 //!
 //! A round trip costs more than most statements, so what does not depend on each other's rows goes
 //! in one: the beginning with the first loads, the commit with the last writes. Statements are
-//! prepared once per connection.
+//! prepared once per connection, and behind a pooler not at all.
 
-use futures_util::TryStreamExt as _;
 use futures_util::future::join_all;
-use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Row, Statement};
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Row, Statement};
+use uuid::Uuid;
 
 use super::Error;
+use super::address::PLANS;
 use super::pool::Used;
 
 /// A value that a step sends.
-pub(super) type Value = Box<dyn ToSql + Sync + Send>;
+pub(super) type Value = Box<dyn Sent + Sync + Send>;
+
+/// What says its own type, so that nobody need ask the database for it.
+pub(super) trait Sent: ToSql {
+    fn sql_type(&self) -> Type;
+}
+
+macro_rules! sent {
+    ($($rust:ty => $one:ident, $many:ident;)*) => {$(
+        impl Sent for $rust {
+            fn sql_type(&self) -> Type {
+                Type::$one
+            }
+        }
+        impl Sent for Option<$rust> {
+            fn sql_type(&self) -> Type {
+                Type::$one
+            }
+        }
+        impl Sent for Vec<$rust> {
+            fn sql_type(&self) -> Type {
+                Type::$many
+            }
+        }
+        impl Sent for Vec<Option<$rust>> {
+            fn sql_type(&self) -> Type {
+                Type::$many
+            }
+        }
+    )*};
+}
+
+sent! {
+    bool => BOOL, BOOL_ARRAY;
+    i16 => INT2, INT2_ARRAY;
+    i32 => INT4, INT4_ARRAY;
+    i64 => INT8, INT8_ARRAY;
+    String => TEXT, TEXT_ARRAY;
+    Uuid => UUID, UUID_ARRAY;
+    Vec<u8> => BYTEA, BYTEA_ARRAY;
+}
 
 /// One statement with its values.
 pub(super) struct Step {
@@ -32,6 +73,19 @@ pub(super) use step;
 impl Step {
     pub(super) fn new(sql: &'static str, values: Vec<Value>) -> Step {
         Step { sql, values }
+    }
+
+    pub(super) fn sql(&self) -> &'static str {
+        self.sql
+    }
+
+    pub(super) fn values(self) -> impl ExactSizeIterator<Item = Box<dyn ToSql + Sync + Send>> {
+        self.values.into_iter().map(|value| -> Box<dyn ToSql + Sync + Send> { value })
+    }
+
+    pub(super) fn typed(self) -> impl Iterator<Item = (Box<dyn ToSql + Sync + Send>, Type)> {
+        let types: Vec<Type> = self.values.iter().map(|value| value.sql_type()).collect();
+        self.values().zip(types)
     }
 }
 
@@ -79,7 +133,7 @@ impl Tx {
     }
 
     /// For what is asked by itself.
-    pub(super) fn client(&self) -> &Client {
+    pub(super) fn client(&self) -> &Used {
         &self.client
     }
 
@@ -99,27 +153,25 @@ impl Tx {
         if steps.is_empty() {
             return Ok(Vec::new());
         }
-        let begins = !self.begun;
-        let first = begins.then(|| plain(self.begin));
+        let first = self.first();
+        let before = first.len();
         let ready = self.prepare(first.into_iter().chain(steps)).await?;
         self.begun = true;
-        let mut answers = self.send(ready).await.into_iter();
-        if begins {
-            answers.next().transpose()?;
-        }
-        answers.collect()
+        let mut answers = self.send(ready).await;
+        answers.drain(..before).collect::<Result<Vec<_>, _>>()?;
+        answers.into_iter().collect()
     }
 
     /// Sends the last steps and commits; gives the rows of each step.
     pub(super) async fn commit(mut self, steps: Vec<Step>) -> Result<Vec<Vec<Row>>, Failed> {
-        let begins = !self.begun;
-        let first = begins.then(|| plain(self.begin));
+        let first = self.first();
+        let before = first.len();
         let all = first.into_iter().chain(steps).chain([plain(COMMIT)]);
         let ready = self.prepare(all).await?;
         let mut answers = self.send(ready).await;
         let committed = answers.pop().transpose().map(drop);
         let mut rows = Vec::with_capacity(answers.len());
-        for answer in answers.into_iter().skip(usize::from(begins)) {
+        for answer in answers.into_iter().skip(before) {
             match answer {
                 Ok(some) => rows.push(some),
                 // The server said no to a step, so it undid the rest when it came to the commit.
@@ -143,29 +195,52 @@ impl Tx {
         self.client.is_unfinished = answers.iter().any(Result::is_err);
     }
 
+    /// What comes before the first step.
+    fn first(&self) -> Vec<Step> {
+        let mut first = Vec::new();
+        if !self.begun {
+            first.push(plain(self.begin));
+            if self.client.pooled {
+                let (names, values): (Vec<String>, Vec<String>) = PLANS
+                    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                    .into_iter()
+                    .unzip();
+                first.push(step!(PLANNED, names, values));
+            }
+        }
+        first
+    }
+
     async fn prepare(
         &mut self,
         steps: impl Iterator<Item = Step>,
-    ) -> Result<Vec<(Statement, Vec<Value>)>, Error> {
+    ) -> Result<Vec<(Option<Statement>, Step)>, Error> {
         let mut ready = Vec::new();
-        for Step { sql, values } in steps {
-            ready.push((self.client.statement(sql).await?, values));
+        for step in steps {
+            ready.push((self.client.statement(step.sql).await?, step));
         }
         Ok(ready)
     }
 
-    async fn send(&mut self, ready: Vec<(Statement, Vec<Value>)>) -> Vec<Result<Vec<Row>, Error>> {
+    async fn send(
+        &mut self,
+        ready: Vec<(Option<Statement>, Step)>,
+    ) -> Vec<Result<Vec<Row>, Error>> {
         self.client.is_unfinished = true;
         let client = &self.client;
         // They are polled in order, and each is sent when it is first polled.
-        join_all(ready.into_iter().map(|(statement, values)| async move {
-            let rows = client.query_raw(&statement, values).await?;
-            Ok(rows.try_collect().await?)
+        join_all(ready.into_iter().map(|(statement, step)| async move {
+            match statement {
+                Some(statement) => client.run(&statement, step).await,
+                None => client.query(step).await,
+            }
         }))
         .await
     }
 }
 
+const PLANNED: &str = "select set_config(name, value, true) \
+     from unnest($1::text[], $2::text[]) p (name, value)";
 const COMMIT: &str = "commit";
 const ROLLBACK: &str = "rollback";
 

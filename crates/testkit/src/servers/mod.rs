@@ -5,6 +5,7 @@
 //! What every server needs is in [`process`] (who it runs as, how it dies) and `place.rs` (where it
 //! keeps its files, and its port). Leaves installing on purpose to `cargo xtask test`.
 
+pub mod pgbouncer;
 mod place;
 pub mod postgres;
 pub mod process;

@@ -4,6 +4,8 @@
 //! the programs of the same installation. Leaves out a client library on purpose: what is under
 //! test brings its own.
 
+mod tls;
+
 use std::fmt;
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -110,6 +112,7 @@ impl Postgres {
         format!("postgres://postgres@127.0.0.1:{}/{database}", self.port)
     }
 
+    /// Where it listens, on this machine alone.
     pub fn port(&self) -> u16 {
         self.port
     }

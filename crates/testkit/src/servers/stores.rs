@@ -38,10 +38,30 @@ impl Stores {
 
     /// One more server on the store that this thread opened.
     pub fn open_again(&self) -> anyhow::Result<Store> {
-        let mut options = Options::new(self.server.url(&self.database()?));
+        Ok(self.runtime.block_on(Store::open(self.options()?))?)
+    }
+
+    /// The store that this thread opened, as a move opens it.
+    pub fn open_to_move(&self) -> anyhow::Result<Store> {
+        Ok(self.runtime.block_on(Store::open_to_move(self.options()?))?)
+    }
+
+    /// How the database of this thread is reached.
+    pub fn options(&self) -> anyhow::Result<Options> {
+        let mut options = Options::new(self.url()?);
         options.accept_no_fsync = true;
         options.keeps_time = false;
-        Ok(self.runtime.block_on(Store::open(options))?)
+        Ok(options)
+    }
+
+    /// The server itself.
+    pub fn server(&self) -> &Postgres {
+        &self.server
+    }
+
+    /// The address of this thread's database.
+    pub fn url(&self) -> anyhow::Result<String> {
+        Ok(self.server.url(&self.database()?))
     }
 
     /// Where its connections live.
@@ -54,7 +74,8 @@ impl Stores {
         self.server.psql(&self.database()?, sql)
     }
 
-    fn database(&self) -> anyhow::Result<String> {
+    /// The name of this thread's database.
+    pub fn database(&self) -> anyhow::Result<String> {
         let version = self.version.to_string();
         let known = DATABASES.with_borrow(|known| known.get(&version).cloned());
         if let Some(name) = known {

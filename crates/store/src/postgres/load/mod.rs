@@ -2,8 +2,8 @@
 //!
 //! Candidates and groups are taken only if nobody else has them; everything else is waited for.
 //! What does not depend on each other is asked in one round trip. Rows are read after they are
-//! locked, so that what is read is as young as the lock. Items are locked deepest first: a child has
-//! a higher serial than its parent.
+//! locked, so that what is read is as young as the lock. Items are locked deepest first: a child
+//! has a higher serial than its parent.
 
 mod items;
 mod lists;

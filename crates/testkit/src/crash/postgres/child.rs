@@ -193,8 +193,10 @@ async fn serve(orders: &Orders, mut received: UnboundedReceiver<Order>) {
 /// Opens the store as soon as PostgreSQL can be reached.
 async fn open(url: &str) -> Postgres {
     loop {
+        let mut options = Options::new(url);
+        options.connections = CONNECTIONS;
         // The clock is ours, so that time can pass quickly.
-        let options = Options { connections: CONNECTIONS, keeps_time: false, ..Options::new(url) };
+        options.keeps_time = false;
         match Postgres::open(options).await {
             Ok(store) => return store,
             Err(error) => eprintln!("not opened yet: {error}"),
