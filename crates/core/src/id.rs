@@ -78,6 +78,8 @@ pub struct IdSource {
 
 /// Servers that may share a store without meeting the same id: six bits of the counter.
 pub const SERVERS: u8 = 64;
+/// The last of them is no server: its ids are made by SQL in an application's transaction.
+pub const SQL_SERVER: u8 = SERVERS - 1;
 const SERVER_SHIFT: u32 = 10;
 
 impl IdSource {

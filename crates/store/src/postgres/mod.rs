@@ -20,6 +20,7 @@ mod names;
 mod naming;
 mod needs;
 mod notify;
+mod plain;
 mod pool;
 mod queries;
 mod save;
@@ -39,7 +40,7 @@ use rand::RngExt as _;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio_postgres::error::SqlState;
 use windrow_core::Timestamp;
-use windrow_core::id::{IdSource, SERVERS, StoreTag};
+use windrow_core::id::{IdSource, SQL_SERVER, StoreTag};
 use windrow_core::ports::{Listener, StoreError};
 
 pub use address::Address;
@@ -286,7 +287,7 @@ impl Postgres {
         let first = "insert into windrow.store (tag) values ($1) on conflict do nothing";
         client.query(step!(first, tag)).await?;
         let next = "select (nextval('windrow.servers') % $1)::smallint";
-        let server: i16 = client.query_one(step!(next, i64::from(SERVERS))).await?.get(0);
+        let server: i16 = client.query_one(step!(next, i64::from(SQL_SERVER))).await?.get(0);
         let row = client.query_one(step!("select tag from windrow.store")).await?;
         let tag = StoreTag::new(row.get::<_, i64>(0) as u64);
         let last = "select greatest((select max(serial) from windrow.items), \

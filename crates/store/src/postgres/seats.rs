@@ -108,6 +108,20 @@ impl Seats {
         self.looked.remove(&lane);
     }
 
+    /// The highest class of a lane with a seat that was not asked.
+    pub(super) fn next_class(
+        &self,
+        lane: u32,
+        open: impl Fn(u32) -> bool,
+        asked: &BTreeSet<(u8, u32)>,
+    ) -> Option<u8> {
+        let mut seats = self.lanes.get(&lane)?.keys();
+        let is_free = |(Reverse(class), tenant): &&(Reverse<u8>, u32)| {
+            open(*tenant) && !asked.contains(&(*class, *tenant))
+        };
+        seats.find(is_free).map(|(Reverse(class), _)| *class)
+    }
+
     /// The seats of a lane to ask for `wanted` items, apart from those that were asked: the highest
     /// classes first, tenants by turns, and the oldest.
     pub(super) fn ask(
@@ -122,9 +136,7 @@ impl Seats {
         let free = |(Reverse(class), tenant): &(Reverse<u8>, u32)| {
             open(*tenant) && !asked.contains(&(*class, *tenant))
         };
-        let Some((Reverse(class), _)) = seats.keys().find(|seat| free(seat)).copied() else {
-            return Vec::new();
-        };
+        let Some(class) = self.next_class(lane, &open, asked) else { return Vec::new() };
         let here = (Reverse(class), 0)..=(Reverse(class), u32::MAX);
         let here: Vec<_> = seats.range(here).filter(|(seat, _)| free(seat)).collect();
         let last = turns.last_tenant(lane, class);

@@ -71,10 +71,15 @@ impl Stores {
 
     /// What the database of this thread says to a statement.
     pub fn psql(&self, sql: &str) -> anyhow::Result<String> {
-        self.server.psql(&self.database()?, sql)
+        self.psql_in(&self.database()?, sql)
     }
 
-    /// The name of this thread's database.
+    /// The same from any thread.
+    pub fn psql_in(&self, database: &str, sql: &str) -> anyhow::Result<String> {
+        self.server.psql(database, sql)
+    }
+
+    /// The name of the database of this thread.
     pub fn database(&self) -> anyhow::Result<String> {
         let version = self.version.to_string();
         let known = DATABASES.with_borrow(|known| known.get(&version).cloned());

@@ -40,6 +40,23 @@ cases! {
         assert_eq!(ids(&bed.claim(10)), want);
     }
 
+    /// A store that keeps its lines elsewhere took the oldest when it met an empty priority.
+    fn where_a_priority_ends_the_next_one_begins_and_not_the_oldest(bed) {
+        for at_once in [1, 3] {
+            let queue = format!("{at_once} at once");
+            let add = |priority| (priority, bed.add(item().queue(&queue).priority(priority)));
+            let mut all: Vec<(u8, ItemId)> = [3, 8, 3, 9, 5, 9, 8].map(add).to_vec();
+            all.sort_by_key(|(priority, id)| (std::cmp::Reverse(*priority), *id));
+            let want: Vec<ItemId> = all.into_iter().map(|(_, id)| id).collect();
+            let mut got = Vec::new();
+            while got.len() < 6 {
+                let grant = bed.try_claim(Claim::new("w", queue.as_str(), at_once));
+                got.extend(grant.expect("some wait").items.iter().map(|work| work.item.id));
+            }
+            assert_eq!(got, want[..6], "{queue}");
+        }
+    }
+
     fn every_eighth_item_of_a_lane_is_its_oldest_whatever_its_priority(bed) {
         let old: Vec<ItemId> = (0..2).map(|_| bed.add(item().priority(0))).collect();
         for _ in 0..30 {

@@ -135,36 +135,40 @@ impl Loading<'_> {
         Some(Open { lane: no, closed_to })
     }
 
-    /// Decides what to ask next: seats that were not asked, else more of those that gave all that
-    /// was asked of them.
+    /// Decides what to ask next, lane by lane: the highest class that may hold more, be it in seats
+    /// that were not asked or in those that gave all that was asked of them. What was found counts
+    /// only from that class on: below it lie the oldest, who are not next because they were asked.
     fn ask_more(&self, asking: &mut Asking) {
-        // Each lane must show as many as are wanted: all of them may come from there.
         let mut found: BTreeMap<Spot, usize> = BTreeMap::new();
-        let mut in_lane: BTreeMap<u32, usize> = BTreeMap::new();
         let items = asking.found.iter().filter_map(|id| self.desk.items.get(id));
         for spot in items.filter_map(|item| self.desk.spot(item)) {
             *found.entry(spot).or_default() += 1;
-            *in_lane.entry(spot.lane).or_default() += 1;
         }
-        let short = |lane: u32| {
-            asking.wanted.saturating_sub(in_lane.get(&lane).copied().unwrap_or_default())
-        };
+        let is_full = |ask: &&Ask| found.get(&ask.spot).is_some_and(|n| *n >= ask.most);
         let seats = self.seats.lock();
         let mut asks = Vec::new();
-        for open in asking.lanes.iter().filter(|open| short(open.lane) > 0) {
+        for open in &asking.lanes {
             let here = (open.lane, 0, 0)..=(open.lane, u8::MAX, u32::MAX);
+            let asked_here = || asking.asked.range(here.clone()).map(|(_, ask)| ask);
             let asked: BTreeSet<(u8, u32)> =
-                asking.asked.range(here).map(|((_, class, tenant), _)| (*class, *tenant)).collect();
+                asked_here().map(|ask| (ask.spot.class, ask.spot.tenant)).collect();
             let is_open = |tenant| asking.is_open(open, tenant);
-            let short = short(open.lane);
-            asks.extend(seats.ask(open.lane, &self.desk.turns, is_open, short, &asked));
-        }
-        if asks.is_empty() {
-            let is_full = |ask: &&Ask| {
-                short(ask.spot.lane) > 0 && found.get(&ask.spot).is_some_and(|n| *n >= ask.most)
-            };
-            let full = asking.asked.values().filter(is_full);
-            asks.extend(full.map(|ask| ask.more()));
+            let unasked = seats.next_class(open.lane, is_open, &asked);
+            let full = asked_here().filter(is_full).map(|ask| ask.spot.class).max();
+            let Some(next) = unasked.max(full) else { continue };
+            // Each lane must show as many as are wanted: all of them may come from there.
+            let sure =
+                found.iter().filter(|(spot, _)| spot.lane == open.lane && spot.class >= next);
+            let short = asking.wanted.saturating_sub(sure.map(|(_, n)| *n).sum());
+            if short == 0 {
+                continue;
+            }
+            if unasked == Some(next) {
+                asks.extend(seats.ask(open.lane, &self.desk.turns, is_open, short, &asked));
+            } else {
+                let full = asked_here().filter(is_full).filter(|ask| ask.spot.class == next);
+                asks.extend(full.map(|ask| ask.more()));
+            }
         }
         asking.asks = asks;
     }

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use windrow_core::settings::{Settings, Unique};
 
 use super::{Saving, pack};
-use crate::postgres::Error;
 use crate::postgres::tx::step;
+use crate::postgres::{Error, plain};
 
-const SETTINGS: &str = "insert into windrow.settings (queue, settings) values ($1, $2) \
-     on conflict (queue) do update set settings = excluded.settings";
+const SETTINGS: &str = "insert into windrow.settings (queue, settings, plain) \
+     values ($1, $2, $3::text::jsonb) \
+     on conflict (queue) do update set settings = excluded.settings, plain = excluded.plain";
 
 /// What waits in a lane, as the new policy has it. Nothing is parked: claims look again.
 const RECLASS: &str = "update windrow.items set \
@@ -55,7 +56,7 @@ impl Saving<'_> {
         let desk = self.desk;
         let no = desk.names.read().find(queue).ok_or(Error::Malformed)?;
         let Some(settings) = desk.config().settings.get(queue) else { return Ok(()) };
-        self.step(step!(SETTINGS, no as i32, pack(&**settings)));
+        self.step(step!(SETTINGS, no as i32, pack(&**settings), plain::write(settings)));
         let before = desk.config.settings.get(queue);
         let kept = |settings: Option<&Arc<Settings>>| {
             settings.is_some_and(|settings| settings.unique == Unique::Retained)

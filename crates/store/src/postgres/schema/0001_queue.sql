@@ -12,7 +12,8 @@ create table windrow.store (
     leads_until bigint not null default 0
 );
 
--- A number for each server that starts. Servers that run at the same time differ modulo 64.
+-- A number for each server that starts. Servers that run at the same time differ modulo 63; the
+-- last of 64 is for ids that SQL makes.
 create sequence windrow.servers minvalue 0 start with 0;
 
 create table windrow.names (
@@ -180,7 +181,9 @@ create table windrow.orphans (
 
 create table windrow.settings (
     queue     int primary key,
-    settings  bytea not null
+    settings  bytea not null,
+    -- What of them SQL needs to know.
+    plain     jsonb not null
 );
 
 create table windrow.pauses (

@@ -1,0 +1,152 @@
+-- Seed 004's claim: one item at a time, with nothing but SQL. Settling it goes through Windrow,
+-- under the lease that this gives.
+
+-- Lanes that somebody may take from now: not paused as a whole, their resource not closed, and not
+-- too much waiting further down.
+create function windrow.open_lanes(kinds text[], in_queue text, now bigint) returns setof int
+language sql stable as $$
+    select p.lane from windrow.policies p
+    where p.kind = any (kinds) and (in_queue is null or p.queue_name = in_queue)
+      and not exists (select from windrow.pauses x where x.queue = p.queue_name
+          and (x.stage is null or x.stage = p.stage) and x.tenant is null)
+      and not exists (select from windrow.gates g
+          where g.resource = p.resource and g.closed_until > now)
+      and (p.ahead_stage is null or p.ahead_max > (
+          select count(*) from windrow.items i join windrow.policies w on w.lane = i.lane
+          where w.queue_name = p.queue_name and w.stage = p.ahead_stage and i.state = 0))
+$$;
+
+-- Puts items in line whose time has come, and tells servers.
+create function windrow.show_due(in_lanes int[], now bigint) returns void language sql as $$
+    with due as (
+        update windrow.items set spot = 1 where serial in (
+            select serial from windrow.items
+            where spot = 2 and not_before <= now and lane = any (in_lanes)
+            order by not_before limit 10000 for update skip locked)
+        returning lane, class, tenant, serial),
+    seats as (
+        select lane, class, tenant, min(serial) as first, count(*) as items
+        from due group by lane, class, tenant)
+    select pg_notify('windrow_ready', 'sql|' || lane || ',' || class || ',' || tenant || ','
+        || first || ',' || items) from seats
+$$;
+
+-- The first of a seat behind a serial. Children are left to Windrow: their parents must know.
+create function windrow.first_behind(
+    in_lane int, of_class smallint, of_tenant int, behind bigint
+) returns bigint language sql as $$
+    select serial from windrow.items
+    where lane = in_lane and class = of_class and tenant = of_tenant and spot = 1
+      and serial + 0 > behind and parent is null
+    order by serial + 0 limit 1
+$$;
+
+-- Whether a group has room for an item that is locked. If not, the item waits aside until it has.
+create function windrow.has_room(of_serial bigint) returns boolean language plpgsql as $$
+declare
+    i record;
+    taken bigint;
+    is_first boolean;
+begin
+    select x.queue, x.tenant, x.grp, l.stage_name, p.group_limit, p.ordered into i
+    from windrow.items x join windrow.lanes l on l.no = x.lane
+    join windrow.policies p on p.lane = x.lane where x.serial = of_serial;
+    if i.grp is null or i.group_limit is null then
+        return true;
+    end if;
+    if not pg_try_advisory_xact_lock(hashtextextended(
+        format('windrow group %s %s %s %s', i.queue, i.stage_name, i.tenant, i.grp), 0)) then
+        return false;
+    end if;
+    select count(*) filter (where m.state = 2), coalesce(min(m.serial) >= of_serial, true)
+    into taken, is_first
+    from windrow.items m join windrow.lanes l on l.no = m.lane and l.stage_name = i.stage_name
+    where m.queue = i.queue and m.tenant = i.tenant and m.grp = i.grp;
+    if taken < i.group_limit and (is_first or not i.ordered) then
+        return true;
+    end if;
+    update windrow.items set spot = 3 where serial = of_serial and spot = 1;
+    return false;
+end
+$$;
+
+create type windrow.seat as (lane int, class smallint, tenant int, first bigint);
+
+-- The item that is next, locked: the highest class, there the oldest. What others look at, what
+-- its group holds up and what is paused for its tenant is passed over.
+create function windrow.next_in_line(in_lanes int[]) returns bigint language plpgsql as $$
+declare
+    seats windrow.seat[];
+    seat record;
+    chosen bigint;
+begin
+    seats := array(
+        select (l.lane, s.class, s.tenant,
+                windrow.first_behind(l.lane, s.class, s.tenant, s.first - 1))::windrow.seat
+        from unnest(in_lanes) l (lane) cross join lateral windrow.seats(l.lane) s
+        join windrow.policies p on p.lane = l.lane
+        join windrow.names t on t.no = s.tenant
+        where not exists (select from windrow.pauses x where x.queue = p.queue_name
+            and (x.stage is null or x.stage = p.stage) and x.tenant = t.name));
+    loop
+        select s.* into seat
+        from unnest(seats) with ordinality s (lane, class, tenant, first, n)
+        where s.first is not null order by s.class desc, s.first limit 1;
+        exit when not found;
+        select serial into chosen from windrow.items
+        where serial = seat.first and lane = seat.lane and class = seat.class and spot = 1
+        for update skip locked;
+        if found and windrow.has_room(chosen) then
+            return chosen;
+        end if;
+        seats[seat.n].first :=
+            windrow.first_behind(seat.lane, seat.class, seat.tenant, seat.first);
+    end loop;
+    return null;
+end
+$$;
+
+-- Takes the next item of these kinds, under a lease of its own. No row if nothing is ready. The
+-- attempt is counted here; it counts once the caller's transaction is committed, and until then
+-- nobody else gets the item.
+create function windrow.claim_next_job(
+    worker_types text[], worker text default 'sql', queue text default null
+) returns table (
+    job_id text, job_type text, payload jsonb, lease_id uuid, lease_until timestamptz,
+    attempts int, queue_name text, tenant_id text, stage text
+) language plpgsql as $$
+#variable_conflict use_column
+declare
+    now bigint := windrow.now_ms();
+    lanes int[];
+    chosen bigint;
+    new_lease uuid := gen_random_uuid();
+    lasts bigint;
+begin
+    perform windrow.check_bytes('worker', claim_next_job.worker, 128);
+    lanes := array(select * from windrow.open_lanes(worker_types, claim_next_job.queue, now));
+    perform windrow.show_due(lanes, now);
+    chosen := windrow.next_in_line(lanes);
+    if chosen is null then
+        return;
+    end if;
+    now := windrow.now_ms();
+    select greatest(p.lease_ms, 1) into lasts
+    from windrow.items i join windrow.policies p on p.lane = i.lane where i.serial = chosen;
+    update windrow.items set state = 2, spot = 0, not_before = 0, lease = new_lease,
+        attempts = attempts + 1 where serial = chosen;
+    insert into windrow.leases (id, worker, granted, renewed, expires, lease_ms, items, serials)
+    values (new_lease, coalesce(claim_next_job.worker, ''), now, now, now + lasts, lasts, 1,
+        array[chosen]);
+    perform windrow.count_item(i.queue, i.tenant, 0, -1),
+            windrow.count_item(i.queue, i.tenant, 1, 1)
+    from windrow.items i where i.serial = chosen;
+    return query
+        select windrow.item_id(chosen)::text, p.kind,
+               windrow.payload_json(b.payload, b.blob, b.blob_bytes), new_lease,
+               windrow.at(now + lasts), i.attempts, p.queue_name, t.name, p.stage
+        from windrow.items i join windrow.policies p on p.lane = i.lane
+        join windrow.names t on t.no = i.tenant join windrow.bodies b on b.serial = i.serial
+        where i.serial = chosen;
+end
+$$;
