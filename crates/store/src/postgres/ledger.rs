@@ -19,7 +19,8 @@ use windrow_core::{
     Timestamp,
 };
 
-use super::desk::{Decided, Desk, Members};
+use super::desk::{Decided, Desk};
+use super::loaded::Members;
 use super::names::LaneName;
 use super::needs::{Filter, Key, List, Needs};
 

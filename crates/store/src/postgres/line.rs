@@ -130,6 +130,13 @@ impl Turns {
         self.lanes.get(&lane)?.last_tenant.get(&class).copied()
     }
 
+    /// How many of the next so many that a lane hands out are its oldest.
+    pub(super) fn oldest_among(&self, lane: u32, next: usize) -> usize {
+        let handed = self.lanes.get(&lane).map_or(0, |turn| turn.handed as usize);
+        let every = OLDEST_EVERY as usize;
+        (handed + next) / every - handed / every
+    }
+
     /// Takes note that an item was handed out.
     pub(super) fn handed_out(&mut self, spot: Spot) {
         self.served += 1;

@@ -14,6 +14,7 @@ mod lead;
 mod ledger;
 mod line;
 mod load;
+mod loaded;
 mod migrate;
 mod moving;
 mod names;

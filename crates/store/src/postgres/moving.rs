@@ -15,8 +15,9 @@ use windrow_core::limits::{REQUEST_KEPT_MS, REQUESTS_KEPT};
 use windrow_core::ports::{Now, Store as _, StoreError};
 use windrow_core::{Body, Change, Item, ItemId, LeaseId, RequestId, Timestamp};
 
-use super::desk::{Desk, Granted};
+use super::desk::Desk;
 use super::load::{Loading, unpack};
+use super::loaded::Granted;
 use super::naming::{self, Wanted};
 use super::needs::Needs;
 use super::pool::Used;

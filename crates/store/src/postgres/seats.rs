@@ -122,8 +122,8 @@ impl Seats {
         seats.find(is_free).map(|(Reverse(class), _)| *class)
     }
 
-    /// The seats of a lane to ask for `wanted` items, apart from those that were asked: the highest
-    /// classes first, tenants by turns, and the oldest.
+    /// The seats of a lane to ask for `wanted` items, apart from those that were asked: of the
+    /// highest class, tenants by turns.
     pub(super) fn ask(
         &self,
         lane: u32,
@@ -143,23 +143,37 @@ impl Seats {
         let next = last.map_or(0, |last| here.partition_point(|((_, no), _)| *no <= last));
         let in_turn = here[next..].iter().chain(&here[..next]).take(wanted);
         let each = wanted.div_ceil(here.len().min(wanted));
-        let mut asks: Vec<Ask> = in_turn
+        let asks: Vec<Ask> = in_turn
             .map(|((_, tenant), seat)| seat.ask(Spot { lane, class, tenant: *tenant }, each))
             .collect();
-        let oldest = wanted / windrow_core::limits::OLDEST_EVERY as usize + 1;
-        let mut by_age: Vec<_> = seats.iter().filter(|(seat, _)| free(seat)).collect();
-        if by_age.len() > oldest {
-            by_age.select_nth_unstable_by_key(oldest - 1, |(_, seat)| seat.mark);
-            by_age.truncate(oldest);
-        }
-        for ((Reverse(class), tenant), seat) in by_age {
-            let spot = Spot { lane, class: *class, tenant: *tenant };
-            match asks.iter_mut().find(|ask| ask.spot == spot) {
-                Some(ask) => ask.most = ask.most.max(oldest),
-                None => asks.push(seat.ask(spot, oldest)),
-            }
-        }
         asks
+    }
+
+    /// The seats of a lane, apart from those that were asked, where somebody older may be than
+    /// `than`: as many as are wanted, those with the lowest marks.
+    pub(super) fn ask_oldest(
+        &self,
+        lane: u32,
+        open: impl Fn(u32) -> bool,
+        wanted: usize,
+        than: Option<u64>,
+        asked: &BTreeSet<(u8, u32)>,
+    ) -> Vec<Ask> {
+        let Some(seats) = self.lanes.get(&lane) else { return Vec::new() };
+        let older = seats.iter().filter(|((Reverse(class), tenant), seat)| {
+            than.is_none_or(|than| seat.mark < than)
+                && open(*tenant)
+                && !asked.contains(&(*class, *tenant))
+        });
+        let mut older: Vec<_> = older.collect();
+        if older.len() > wanted {
+            older.select_nth_unstable_by_key(wanted - 1, |(_, seat)| seat.mark);
+            older.truncate(wanted);
+        }
+        let ask = |((Reverse(class), tenant), seat): (&(Reverse<u8>, u32), &Seat)| {
+            seat.ask(Spot { lane, class: *class, tenant: *tenant }, wanted)
+        };
+        older.into_iter().map(ask).collect()
     }
 
     /// What to look at before this lane can be said to be empty.

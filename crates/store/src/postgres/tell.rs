@@ -7,8 +7,9 @@ use windrow_core::ports::{Happened, Ready};
 use windrow_core::rules::claim::admit;
 use windrow_core::{Item, ItemId, Ledger as _, State};
 
-use super::desk::{Desk, Members};
+use super::desk::Desk;
 use super::load::{MEMBERS, groups};
+use super::loaded::Members;
 use super::needs::GroupKey;
 use super::notify::{Came, add};
 use super::tx::{Tx, step};

@@ -5,7 +5,7 @@ use windrow_core::ItemId;
 use windrow_core::limits::FOLD_AFTER_MS;
 
 use super::{Asked, Loading, Round, serials};
-use crate::postgres::desk::Listed;
+use crate::postgres::loaded::Listed;
 use crate::postgres::needs::{List, Needs};
 use crate::postgres::tx::{Step, step};
 

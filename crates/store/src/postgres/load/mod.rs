@@ -21,7 +21,8 @@ use windrow_core::command::Scope;
 use windrow_core::{ItemId, LeaseId, Timestamp};
 
 use super::config::Config;
-use super::desk::{Desk, Granted};
+use super::desk::Desk;
+use super::loaded::Granted;
 use super::needs::{Blob, GroupKey, Key, List, Needs};
 use super::seats::Seats;
 use super::tx::{Step, Tx, step};

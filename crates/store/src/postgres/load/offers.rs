@@ -8,9 +8,9 @@ use windrow_core::{ItemId, Timestamp};
 
 use super::{Asked, Loading, Round, serials};
 use crate::postgres::Error;
-use crate::postgres::desk::Offer;
 use crate::postgres::ledger::matches;
 use crate::postgres::line::Spot;
+use crate::postgres::loaded::Offer;
 use crate::postgres::needs::{Filter, Needs};
 use crate::postgres::seats::{Ask, Look};
 use crate::postgres::tx::{Step, step};
@@ -135,42 +135,72 @@ impl Loading<'_> {
         Some(Open { lane: no, closed_to })
     }
 
-    /// Decides what to ask next, lane by lane: the highest class that may hold more, be it in seats
-    /// that were not asked or in those that gave all that was asked of them. What was found counts
-    /// only from that class on: below it lie the oldest, who are not next because they were asked.
+    /// Decides what to ask next, lane by lane: each must show as many as are wanted, since all of
+    /// them may come from there.
     fn ask_more(&self, asking: &mut Asking) {
-        let mut found: BTreeMap<Spot, usize> = BTreeMap::new();
+        let mut found: BTreeMap<Spot, BTreeSet<u64>> = BTreeMap::new();
         let items = asking.found.iter().filter_map(|id| self.desk.items.get(id));
-        for spot in items.filter_map(|item| self.desk.spot(item)) {
-            *found.entry(spot).or_default() += 1;
+        for item in items {
+            if let Some(spot) = self.desk.spot(item) {
+                found.entry(spot).or_default().insert(item.id.serial());
+            }
         }
-        let is_full = |ask: &&Ask| found.get(&ask.spot).is_some_and(|n| *n >= ask.most);
-        let seats = self.seats.lock();
+        let asks = asking.lanes.iter().flat_map(|open| self.ask_lane(asking, open, &found));
+        asking.asks = asks.collect();
+    }
+
+    fn ask_lane(
+        &self,
+        asking: &Asking,
+        open: &Open,
+        found: &BTreeMap<Spot, BTreeSet<u64>>,
+    ) -> Vec<Ask> {
+        let here = (open.lane, 0, 0)..=(open.lane, u8::MAX, u32::MAX);
+        let asked: Vec<Ask> = asking.asked.range(here).map(|(_, ask)| *ask).collect();
+        let mut known: BTreeSet<(u8, u32)> =
+            asked.iter().map(|ask| (ask.spot.class, ask.spot.tenant)).collect();
+        let is_open = |tenant| asking.is_open(open, tenant);
+        let full =
+            asked.iter().filter(|ask| found.get(&ask.spot).is_some_and(|n| n.len() >= ask.most));
+        let full: Vec<Ask> = full.copied().collect();
+        let in_lane = || found.iter().filter(|(spot, _)| spot.lane == open.lane);
+        let (turns, seats) = (&self.desk.turns, self.seats.lock());
         let mut asks = Vec::new();
-        for open in &asking.lanes {
-            let here = (open.lane, 0, 0)..=(open.lane, u8::MAX, u32::MAX);
-            let asked_here = || asking.asked.range(here.clone()).map(|(_, ask)| ask);
-            let asked: BTreeSet<(u8, u32)> =
-                asked_here().map(|ask| (ask.spot.class, ask.spot.tenant)).collect();
-            let is_open = |tenant| asking.is_open(open, tenant);
-            let unasked = seats.next_class(open.lane, is_open, &asked);
-            let full = asked_here().filter(is_full).map(|ask| ask.spot.class).max();
-            let Some(next) = unasked.max(full) else { continue };
-            // Each lane must show as many as are wanted: all of them may come from there.
-            let sure =
-                found.iter().filter(|(spot, _)| spot.lane == open.lane && spot.class >= next);
-            let short = asking.wanted.saturating_sub(sure.map(|(_, n)| *n).sum());
-            if short == 0 {
-                continue;
-            }
-            if unasked == Some(next) {
-                asks.extend(seats.ask(open.lane, &self.desk.turns, is_open, short, &asked));
+
+        // The highest class that may hold more, be it in seats that were not asked or in those that
+        // gave all that was asked of them. What was found counts from that class on.
+        let unasked = seats.next_class(open.lane, is_open, &known);
+        let next = unasked.max(full.iter().map(|ask| ask.spot.class).max());
+        let sure = in_lane().filter(|(spot, _)| Some(spot.class) >= next).map(|(_, all)| all.len());
+        let short = asking.wanted.saturating_sub(sure.sum());
+        if next.is_some() && short > 0 {
+            if unasked == next {
+                asks.extend(seats.ask(open.lane, turns, is_open, short, &known));
             } else {
-                let full = asked_here().filter(is_full).filter(|ask| ask.spot.class == next);
-                asks.extend(full.map(|ask| ask.more()));
+                asks.extend(
+                    full.iter().filter(|ask| Some(ask.spot.class) == next).map(|a| a.more()),
+                );
             }
         }
-        asking.asks = asks;
+
+        // Those whose turn comes because they are the oldest, wherever they are.
+        let oldest = turns.oldest_among(open.lane, asking.wanted);
+        if oldest > 0 {
+            let mut all: Vec<u64> = in_lane().flat_map(|(_, all)| all.iter().copied()).collect();
+            all.sort_unstable();
+            let than = all.get(oldest - 1).copied();
+            known.extend(asks.iter().map(|ask| (ask.spot.class, ask.spot.tenant)));
+            asks.extend(seats.ask_oldest(open.lane, is_open, oldest, than, &known));
+            let hides_older = |ask: &&Ask| {
+                let last = found.get(&ask.spot).and_then(|all| all.last());
+                last.is_some_and(|last| than.is_none_or(|than| *last < than))
+            };
+            let is_new = |ask: &&Ask| asks.iter().all(|known| known.spot != ask.spot);
+            let more: Vec<Ask> =
+                full.iter().filter(hides_older).filter(is_new).map(|ask| ask.more()).collect();
+            asks.extend(more);
+        }
+        asks
     }
 
     pub(super) fn ask_offers(&self, offers: &[Asking], round: &mut Round) {

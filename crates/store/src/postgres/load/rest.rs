@@ -10,7 +10,7 @@ use windrow_core::limits::REQUEST_KEPT_MS;
 
 use super::{Asked, Loading, Round, unpack};
 use crate::postgres::Error;
-use crate::postgres::desk::Members;
+use crate::postgres::loaded::Members;
 use crate::postgres::needs::{Blob, GroupKey, Key, Needs};
 use crate::postgres::tx::{Step, step};
 

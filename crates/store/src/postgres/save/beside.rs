@@ -8,7 +8,7 @@ use windrow_core::limits::REQUEST_KEPT_MS;
 use windrow_core::{ItemId, Timestamp};
 
 use super::{Saving, pack, serials};
-use crate::postgres::desk::Granted;
+use crate::postgres::loaded::Granted;
 use crate::postgres::trail;
 use crate::postgres::tx::step;
 

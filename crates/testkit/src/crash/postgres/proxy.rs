@@ -74,7 +74,7 @@ impl Proxy {
 
     /// Where clients find a database.
     pub fn url(&self, database: &str) -> String {
-        format!("postgres://postgres@127.0.0.1:{}/{database}", self.port)
+        format!("postgres://postgres@127.0.0.1:{}/{database}?sslmode=disable", self.port)
     }
 
     /// From now on leads elsewhere; what was connected is cut off.
