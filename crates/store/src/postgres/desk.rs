@@ -28,7 +28,7 @@ use windrow_core::{
 use super::config::Config;
 use super::layer::Layer;
 use super::line::{Line, Spot, Turns};
-use super::loaded::{Granted, Listed, Members, Offer};
+use super::loaded::{Claiming, Granted, Listed, Members, Offer};
 use super::names::{LaneName, Names};
 use super::needs::{Blob, Filter, GroupKey, Key, List, Needs};
 use super::seats::Ask;
@@ -71,6 +71,8 @@ pub(super) struct Desk {
     pub(super) unnumbered: BTreeSet<LaneName>,
     pub(super) line: Line,
     pub(super) turns: Turns,
+    /// The claim that is being decided.
+    pub(super) claiming: Option<Claiming>,
     /// Candidates that this claim does not get.
     pub(super) aside: Vec<(ItemId, Option<Spot>)>,
     pub(super) names: Arc<RwLock<Names>>,
@@ -153,6 +155,7 @@ impl Desk {
             unnumbered: BTreeSet::new(),
             line: Line::default(),
             turns,
+            claiming: None,
             aside: Vec::new(),
             names,
             routes: HashMap::new(),
@@ -192,6 +195,7 @@ impl Desk {
         self.missing = Mutex::default();
         self.turns = turns.clone();
         self.aside.clear();
+        self.claiming = None;
         self.used = 0;
         self.line.clear();
         let offered: Vec<ItemId> =

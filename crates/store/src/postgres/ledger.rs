@@ -20,6 +20,7 @@ use windrow_core::{
 };
 
 use super::desk::{Decided, Desk};
+use super::loaded::Claiming;
 use super::loaded::Members;
 use super::names::LaneName;
 use super::needs::{Filter, Key, List, Needs};
@@ -108,6 +109,18 @@ impl Desk {
                 needs.offers.insert(filter.clone(), offer.asked);
             });
         }
+    }
+
+    /// What a claim asks for, as numbers.
+    fn claiming(&self, claim: &Claim) -> Claiming {
+        let filter = Filter::from(claim);
+        let names = self.names.read();
+        let tenants = filter.tenants.iter().filter_map(|text| names.find(text));
+        let only = (!filter.tenants.is_empty()).then(|| tenants.collect::<Vec<u32>>());
+        let lanes = self.config.lanes.iter();
+        let lanes = lanes.filter(|(_, lane)| matches(&filter, lane.name, |text| names.find(text)));
+        let lanes = lanes.map(|(no, _)| *no).collect();
+        Claiming { filter, lanes, only }
     }
 
     /// Whether too much waits further down. What a claim takes from there may change that.
@@ -343,23 +356,16 @@ impl Ledger for Desk {
     }
 
     fn candidate(&mut self, claim: &Claim, _now: Timestamp) -> Option<Item> {
-        let filter = Filter::from(claim);
-        let (only, lanes) = {
-            let names = self.names.read();
-            let tenants = filter.tenants.iter().filter_map(|text| names.find(text));
-            let only = (!filter.tenants.is_empty()).then(|| tenants.collect::<Vec<u32>>());
-            let lanes = self
-                .config
-                .lanes
-                .iter()
-                .filter(|(_, lane)| matches(&filter, lane.name, |text| names.find(text)));
-            (only, lanes.map(|(no, _)| *no).collect::<Vec<u32>>())
-        };
+        if !self.claiming.as_ref().is_some_and(|claiming| claiming.is_for(claim)) {
+            self.claiming = Some(self.claiming(claim));
+        }
+        let Some(Claiming { lanes, only, filter }) = &self.claiming else { return None };
         let in_lane = |no: u32| lanes.contains(&no) && !self.waits_for_others(no);
         if let Some(chosen) = self.line.choose(&self.turns, in_lane, only.as_deref()) {
             self.line.take(chosen);
             return self.items.get(&chosen).copied();
         }
+        let filter = filter.clone();
         let offer = self.offers.get(&filter);
         if offer.is_none_or(|offer| offer.more) {
             let asked = offer.map_or(0, |offer| offer.asked);

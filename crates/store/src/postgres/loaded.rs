@@ -1,10 +1,13 @@
-//! What is loaded besides items: leases, lists, offers and groups.
+//! What is on a desk besides items: leases, lists, offers, groups, and who asks.
 
 use std::collections::BTreeSet;
 
 use hashbrown::HashSet;
 use windrow_core::ItemId;
 use windrow_core::change::Lease;
+use windrow_core::command::Claim;
+
+use super::needs::Filter;
 
 /// A lease, and what it still holds.
 #[derive(Clone, PartialEq, Debug)]
@@ -39,4 +42,20 @@ pub(super) struct Members {
     pub(super) live: BTreeSet<ItemId>,
     /// Another server is at it.
     pub(super) busy: bool,
+}
+
+/// What a claim asks for, as numbers.
+#[derive(Clone, Debug)]
+pub(super) struct Claiming {
+    pub(super) filter: Filter,
+    pub(super) lanes: Vec<u32>,
+    pub(super) only: Option<Vec<u32>>,
+}
+
+impl Claiming {
+    pub(super) fn is_for(&self, claim: &Claim) -> bool {
+        let Filter { queues, stages, kinds, tenants } = &self.filter;
+        (queues, stages, kinds, tenants)
+            == (&claim.queues, &claim.stages, &claim.kinds, &claim.tenants)
+    }
 }
