@@ -312,9 +312,12 @@ begin
         select i.serial into first from windrow.items i
         where i.lane = in_lane and i.class = at_class and i.tenant = at_tenant and i.spot = 1
         order by i.serial + 0 limit 1;
-        class := at_class;
-        tenant := at_tenant;
-        return next;
+        -- The last one there may have been taken meanwhile.
+        if found then
+            class := at_class;
+            tenant := at_tenant;
+            return next;
+        end if;
     end loop;
 end
 $$;
