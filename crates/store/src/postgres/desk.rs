@@ -58,6 +58,8 @@ pub(super) struct Desk {
     pub(super) expired: Option<Vec<LeaseId>>,
     pub(super) expiring: Option<(u64, Vec<LeaseId>)>,
     pub(super) lists: HashMap<List, Listed>,
+    /// Items whose time came with this batch.
+    pub(super) due: Vec<(Spot, ItemId)>,
     pub(super) offers: HashMap<Filter, Offer>,
     /// Items that were not read: they are as this server handed them out, or the batch fails.
     pub(super) unlocked: HashSet<ItemId>,
@@ -145,6 +147,7 @@ impl Desk {
             expired: None,
             expiring: None,
             lists: HashMap::new(),
+            due: Vec::new(),
             offers: HashMap::new(),
             unlocked: HashSet::new(),
             asked: Vec::new(),
@@ -476,6 +479,14 @@ impl Desk {
             }
         }
         self.note(&after, Some(event), now);
+    }
+
+    /// Whether an item waits until its group has room.
+    pub(super) fn is_parked(&self, id: ItemId) -> bool {
+        let waits = |item: &&Item| matches!(item.state, Doing::Pending { .. });
+        let key = || self.group_key(self.items.get(&id).filter(waits)?);
+        self.decided.parked.contains(&id)
+            && key().is_some_and(|key| !self.decided.freed.contains(&key))
     }
 
     pub(super) fn key_of(&self, item: &Item) -> Option<Key> {

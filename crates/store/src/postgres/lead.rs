@@ -13,8 +13,8 @@ const LEADS_MS: i64 = 3_000;
 /// left is read before it is overwritten.
 const LEAD: &str = "with now as (\
        select (extract(epoch from clock_timestamp()) * 1000)::bigint as ms), \
-     before as (select leader, leads_until from windrow.store for update) \
-     update windrow.store s set leader = $1, leads_until = now.ms + $2 from now, before \
+     before as (select leader, leads_until from windrow.leader for update) \
+     update windrow.leader s set leader = $1, leads_until = now.ms + $2 from now, before \
      where before.leader = $1 or before.leads_until < now.ms \
      returning now.ms - (before.leads_until - $2)";
 

@@ -72,6 +72,8 @@ struct Shared {
     config: Mutex<Arc<Config>>,
     seats: Mutex<Seats>,
     held: Mutex<Held>,
+    /// How often time was advanced here.
+    advanced: AtomicU64,
     /// For so many batches to come, keys are looked up before they are used.
     doubts: AtomicU64,
     /// The latest time that a batch was decided at, in milliseconds.
@@ -90,6 +92,9 @@ struct Shared {
     warnings: Vec<String>,
 }
 
+/// Who leads advances time about once a second.
+const PARKED_EVERY: u64 = 60;
+
 impl Shared {
     /// The latest time that is known here.
     fn latest(&self) -> Timestamp {
@@ -100,6 +105,11 @@ impl Shared {
     fn trusts_keys(&self) -> bool {
         let less = |doubts: u64| doubts.checked_sub(1);
         self.doubts.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_err()
+    }
+
+    /// Every so many times that time is advanced, what is parked is looked at.
+    fn looks_at_parked(&self) -> bool {
+        self.advanced.fetch_add(1, Ordering::Relaxed) % PARKED_EVERY == PARKED_EVERY - 1
     }
 
     fn saw(&self, now: Timestamp) {
@@ -305,6 +315,7 @@ impl Postgres {
             config: Mutex::default(),
             seats: Mutex::default(),
             held: Mutex::default(),
+            advanced: AtomicU64::new(0),
             doubts: AtomicU64::new(0),
             seen: AtomicU64::new(0),
             turns: Mutex::default(),

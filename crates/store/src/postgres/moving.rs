@@ -295,11 +295,17 @@ impl Incoming {
         let mut tx = Tx::new(store.shared.pool.get().await?);
         let slot = store.slot(&tx);
         let mut desk = store.desk(Now::Database);
-        let leases = records.iter().filter_map(|record| match record {
-            Record::Lease { lease, .. } => Some(lease.id),
-            _ => None,
-        });
-        let needs = Needs { leases: leases.collect(), ..Needs::default() };
+        // A move that goes on meets what it had brought before.
+        let mut needs = Needs::default();
+        for record in &records {
+            match record {
+                Record::Lease { lease, .. } => {
+                    needs.leases.insert(lease.id);
+                }
+                Record::Blob { tenant, blob, .. } => needs.blob(tenant, blob),
+                _ => {}
+            }
+        }
         store.loading(&mut tx, &mut desk, true).fetch(needs).await?;
         let mut answers = Vec::new();
         for record in records {

@@ -51,6 +51,12 @@ impl Postgres {
     }
 }
 
+/// Whatever is parked is looked at again: settings may have changed while its group was in use.
+/// Claims park it anew.
+const UNPARK: &str = "update windrow.items set spot = 1 where serial in (\
+       select serial from windrow.items where spot = 3 limit 10000 for update skip locked) \
+     returning lane, class, tenant, serial";
+
 impl Store for Postgres {
     async fn submit(&self, batch: Vec<Request>, now: Now) -> Result<Vec<Answer<Work>>, StoreError> {
         self.submit_batch(batch, now).await
@@ -137,13 +143,19 @@ impl Store for Postgres {
     async fn advance(&self, now: Timestamp) -> Result<(), StoreError> {
         let tx = Tx::new(self.shared.pool.get().await?);
         let now = (!self.shared.keeps_time).then_some(now);
-        let shown = tx.commit(vec![load::show_due(now)]).await.map_err(Failed::into_inner)?;
+        let mut steps = vec![load::show_due(now)];
+        steps.extend(self.shared.looks_at_parked().then(|| step!(UNPARK)));
+        let shown = tx.commit(steps).await.map_err(Failed::into_inner)?;
         let mut came = Came::new();
         {
             let mut seats = self.shared.seats.lock();
-            for (spot, serial) in shown.iter().flatten().map(load::came) {
+            let mut shown = shown.iter();
+            for (spot, serial) in shown.next().into_iter().flatten().map(load::came) {
                 seats.came(spot, serial);
                 add(&mut came, spot, serial, 1);
+            }
+            for (spot, serial) in shown.flatten().map(load::came) {
+                seats.came(spot, serial);
             }
         }
         self.tell(&[], came);

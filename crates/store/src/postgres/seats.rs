@@ -25,7 +25,7 @@ pub(super) struct Ask {
     pub(super) spot: Spot,
     pub(super) first: u64,
     pub(super) most: usize,
-    /// How often somebody had come when it was asked.
+    /// When somebody last came, as the seat counts it.
     arrivals: u64,
 }
 
@@ -40,13 +40,14 @@ impl Ask {
 pub(super) struct Seats {
     lanes: HashMap<u32, BTreeMap<(Reverse<u8>, u32), Seat>>,
     looked: HashMap<u32, Looked>,
+    arrivals: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Seat {
     /// Nothing lies before this serial.
     mark: u64,
-    /// How often somebody came.
+    /// How often somebody had come anywhere when somebody last came here.
     arrivals: u64,
 }
 
@@ -78,10 +79,11 @@ impl Seats {
     /// Somebody is in line.
     pub(super) fn came(&mut self, spot: Spot, serial: u64) {
         let seats = self.lanes.entry(spot.lane).or_default();
-        let new = Seat { mark: serial, arrivals: 0 };
+        self.arrivals += 1;
+        let new = Seat { mark: serial, arrivals: self.arrivals };
         let seat = seats.entry((Reverse(spot.class), spot.tenant)).or_insert(new);
         seat.mark = serial.min(seat.mark);
-        seat.arrivals += 1;
+        seat.arrivals = self.arrivals;
     }
 
     /// What was asked of a seat was taken: the first that is left is `left`, or nobody is. If

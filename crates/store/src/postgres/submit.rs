@@ -223,6 +223,12 @@ impl Postgres {
             loading.fetch(std::mem::take(&mut needs)).await?;
             let turns = self.shared.turns.lock().clone();
             let desk = &mut *loading.desk;
+            // An item may have been enqueued by SQL, which numbers only the lane that it is in.
+            let unnumbered = std::mem::take(&mut desk.missing.lock().lanes);
+            if !unnumbered.is_empty() {
+                desk.unnumbered = unnumbered;
+                return Err(Error::Unnumbered);
+            }
             desk.begin(&turns);
             let answer = ask(desk);
             needs = std::mem::take(&mut *desk.missing.lock());
@@ -318,10 +324,14 @@ impl Postgres {
         for (ask, found) in &desk.asked {
             let stays = |id: &&ItemId| {
                 desk.items.get(*id).and_then(|item| desk.spot(item)) == Some(ask.spot)
-                    && !desk.decided.parked.contains(*id)
+                    && !desk.is_parked(**id)
             };
             let left = match found.iter().find(stays) {
-                Some(first) => Some(first.serial()),
+                Some(first) => {
+                    // Another claim that found it locked may have taken the seat for empty.
+                    seats.came(ask.spot, first.serial());
+                    continue;
+                }
                 None if found.len() < ask.most => None,
                 None => found.last().map(|last| last.serial() + 1),
             };

@@ -34,6 +34,9 @@ impl Postgres {
     /// What a batch made ready.
     pub(super) async fn ready(&self, tx: &mut Tx, desk: &mut Desk) -> Result<Came, Error> {
         let mut ready = came(tx, desk).await?;
+        for (spot, id) in desk.due.iter().filter(|(_, id)| !desk.items.is_changed(id)) {
+            add(&mut ready, *spot, id.serial(), 1);
+        }
         freed(tx, desk, &mut ready).await?;
         resumed(tx, desk, &mut ready).await?;
         Ok(ready)

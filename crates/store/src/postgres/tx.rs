@@ -179,7 +179,10 @@ impl Tx {
                     self.client.is_unfinished = false;
                     return Err(Failed::Before(error));
                 }
-                Err(error) if error.is_from_server() => return Err(Failed::Before(error)),
+                // A pooler says so itself when it lost the server, perhaps after the commit.
+                Err(error) if error.is_from_server() && !self.client.pooled => {
+                    return Err(Failed::Before(error));
+                }
                 Err(error) => return Err(Failed::AtCommit(error)),
             }
         }

@@ -253,7 +253,6 @@ impl Loading<'_> {
 
 /// Settings, pauses, gates and lanes as they are in the database.
 async fn config(tx: &mut Tx, desk: &Desk) -> Result<Config, Error> {
-    naming::learn_lanes(tx.client(), &desk.names).await?;
     let steps = vec![
         step!("select configured from windrow.store"),
         step!(
@@ -280,6 +279,8 @@ async fn config(tx: &mut Tx, desk: &Desk) -> Result<Config, Error> {
         let resource: &str = row.get(0);
         config.gates.insert(resource.into(), Timestamp(row.get::<_, i64>(1) as u64));
     }
+    // After the version was read: a lane that comes later raises it again.
+    naming::learn_lanes(tx.client(), &desk.names).await?;
     config.resolve(&desk.names.read());
     Ok(config)
 }

@@ -222,10 +222,11 @@ impl Loading<'_> {
     }
 
     /// What became due in this batch is in line, where it was perhaps not asked for.
-    pub(super) fn came_due(&self, offers: &mut [Asking], rows: &[Row]) {
+    pub(super) fn came_due(&mut self, offers: &mut [Asking], rows: &[Row]) {
         let mut seats = self.seats.lock();
         for (spot, serial) in rows.iter().map(came) {
             seats.came(spot, serial);
+            self.desk.due.push((spot, self.desk.id(serial as i64)));
             for asking in offers.iter_mut() {
                 asking.asks.retain(|ask| ask.spot != spot || ask.first <= serial);
             }

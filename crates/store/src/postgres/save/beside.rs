@@ -27,8 +27,10 @@ const PROGRESS: &str = "insert into windrow.progress (serial, current, total, me
 const SUCCESSORS: &str = "insert into windrow.successors (of_serial, is_serial) \
      select * from unnest($1::bigint[], $2::bigint[]) \
      on conflict (of_serial) do update set is_serial = excluded.is_serial";
-const BLOB: &str = "insert into windrow.blobs (tenant, hash, bytes, refs) \
-     values ($1, $2, $3, $4) on conflict (tenant, hash, bytes) do update set refs = excluded.refs";
+const NEW_BLOB: &str =
+    "insert into windrow.blobs (tenant, hash, bytes, refs) values ($1, $2, $3, $4)";
+const BLOB: &str =
+    "update windrow.blobs set refs = $4 where tenant = $1 and hash = $2 and bytes = $3";
 const NO_BLOB: &str = "delete from windrow.blobs where tenant = $1 and hash = $2 and bytes = $3";
 
 /// An array cannot have arrays of different lengths, but texts of them.
@@ -160,9 +162,15 @@ impl Saving<'_> {
             };
             self.step(step!(sql, parent.serial() as i64, i32::from(*generation)));
         }
-        for ((tenant, hash, bytes), references) in desk.blobs.decided() {
+        for (name, references) in desk.blobs.decided() {
+            let (tenant, hash, bytes) = name;
             let (tenant, hash, bytes) = (tenant.to_string(), hash.to_vec(), *bytes as i64);
+            // What two store at the same time, one of them reads again.
+            let is_new = desk.blobs.was(name).is_none();
             self.step(match references {
+                Some(references) if is_new => {
+                    step!(NEW_BLOB, tenant, hash, bytes, *references as i32)
+                }
                 Some(references) => step!(BLOB, tenant, hash, bytes, *references as i32),
                 None => step!(NO_BLOB, tenant, hash, bytes),
             });

@@ -7,7 +7,7 @@ mod items;
 use std::collections::BTreeMap;
 
 use windrow_core::item::Status;
-use windrow_core::{Item, ItemId, State};
+use windrow_core::{Item, ItemId};
 
 use super::Error;
 use super::desk::Desk;
@@ -97,12 +97,7 @@ impl Saving<'_> {
     /// Parks what its group holds up, and brings back what has room now.
     fn groups(&mut self) {
         let (desk, decided) = (self.desk, &self.desk.decided);
-        let stays = |id: &&ItemId| {
-            let waits = |item: &&Item| matches!(item.state, State::Pending { .. });
-            let key = desk.items.get(*id).filter(waits).and_then(|item| desk.group_key(item));
-            key.is_some_and(|key| !decided.freed.contains(&key))
-        };
-        let parked = serials(decided.parked.iter().filter(stays));
+        let parked = serials(decided.parked.iter().filter(|id| desk.is_parked(**id)));
         if !parked.is_empty() {
             let sql = "update windrow.items set spot = 3 where serial = any ($1) and spot = 1";
             self.step(step!(sql, parked));

@@ -6,11 +6,16 @@ create table windrow.store (
     one         boolean primary key default true check (one),
     tag         bigint not null,
     -- Raised by every change of settings, pauses, gates or lanes, so that servers know theirs are old.
-    configured  bigint not null default 0,
-    -- The server that does what must happen by itself, and until when unless it comes back.
-    leader      bigint not null default 0,
-    leads_until bigint not null default 0
+    configured  bigint not null default 0
 );
+
+-- The server that does what must happen by itself, and until when unless it comes back.
+create table windrow.leader (
+    one         boolean primary key default true check (one),
+    leader      bigint not null,
+    leads_until bigint not null
+);
+insert into windrow.leader (leader, leads_until) values (0, 0);
 
 -- A number for each server that starts. Servers that run at the same time differ modulo 63; the
 -- last of 64 is for ids that SQL makes.
@@ -70,6 +75,7 @@ create table windrow.items (
 -- instead would pass by everything that is leased or has gone.
 create index items_line on windrow.items (lane, class, tenant, (serial + 0)) where spot = 1;
 create index items_delayed on windrow.items (not_before) where spot = 2;
+create index items_parked on windrow.items (serial) where spot = 3;
 create index items_group on windrow.items (queue, tenant, grp, serial) where grp is not null;
 create index items_parent on windrow.items (parent, place_generation, ordinal)
     where parent is not null;
