@@ -18,7 +18,7 @@ impl<K, V> Default for Layer<K, V> {
 }
 
 impl<K: Hash + Eq + Copy + Ord, V> Layer<K, V> {
-    /// Changes are taken back in the order of their names.
+    /// The names of what was decided, in order.
     pub(super) fn changed(&self) -> Vec<K> {
         let mut names: Vec<K> = self.decided.keys().copied().collect();
         names.sort_unstable();

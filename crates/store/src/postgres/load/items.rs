@@ -15,7 +15,7 @@ use crate::postgres::needs::Needs;
 use crate::postgres::tx::{Step, step};
 use crate::postgres::{Error, naming, trail};
 
-/// Where the columns of the views `live`, `ended` and `work` are.
+/// Where the columns of the views `live` and `ended` are, and those of an offer.
 mod column {
     pub(super) const QUEUE: usize = 1;
     pub(super) const TENANT: usize = 2;

@@ -53,8 +53,8 @@ const DUE: &str = "update windrow.items set spot = 1 where serial in (\
        order by not_before limit 10000 for update skip locked) \
      returning lane, class, tenant, serial";
 
-/// The first items in line at some seats, locked, with their bodies; the columns are those of the
-/// view `work`. Nobody waits: what another claim looks at is left out. What an item's marks say it
+/// The first items in line at some seats, locked; the columns are those of the view `live`, and
+/// then the body's. Nobody waits: what another claim looks at is left out. What its marks say it
 /// has beside is read later: a row is locked as it is now, but what it is joined to is as it was
 /// when the statement began. That is also why the last column tells whether the body is the item's.
 const OFFER: &str = "select i.serial, i.queue, i.tenant, i.lane, i.route, i.stage, i.priority, \

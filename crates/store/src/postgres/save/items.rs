@@ -45,7 +45,8 @@ struct Rows {
     gaps: Vec<bool>,
     folded: Vec<bool>,
     trail: Vec<Option<String>>,
-    /// All are what most items are: without group, parent and deferrals, and new ones in line.
+    /// One of them has what most items have not: a group, a parent, deferrals, another place than
+    /// the line.
     is_unusual: bool,
 }
 
@@ -103,6 +104,17 @@ const ENDED_UNUSUAL: &str = "insert into windrow.history (serial, queue, tenant,
 macro_rules! columns {
     ($rows:expr, $($column:ident),*) => {
         vec![$(Box::new($rows.$column) as Value),*]
+    };
+}
+
+/// What live and ended items have in common, and then the rest.
+macro_rules! all_columns {
+    ($rows:expr, $($rest:ident),* $(,)?) => {
+        columns!(
+            $rows, serial, queue, tenant, lane, route, stage, priority, attempts, deferrals,
+            generation, skipped, marks, grp, parent, place_generation, ordinal, level, key,
+            $($rest),*
+        )
     };
 }
 
@@ -179,32 +191,7 @@ impl Rows {
             return None;
         }
         Some(if self.is_unusual {
-            let columns = columns!(
-                self,
-                serial,
-                queue,
-                tenant,
-                lane,
-                route,
-                stage,
-                priority,
-                attempts,
-                deferrals,
-                generation,
-                skipped,
-                marks,
-                grp,
-                parent,
-                place_generation,
-                ordinal,
-                level,
-                key,
-                class,
-                state,
-                spot,
-                not_before,
-                lease
-            );
+            let columns = all_columns!(self, class, state, spot, not_before, lease);
             Step::new(NEW_UNUSUAL, columns)
         } else {
             let columns =
@@ -234,33 +221,7 @@ impl Rows {
             return None;
         }
         Some(if self.is_unusual {
-            let columns = columns!(
-                self,
-                serial,
-                queue,
-                tenant,
-                lane,
-                route,
-                stage,
-                priority,
-                attempts,
-                deferrals,
-                generation,
-                skipped,
-                marks,
-                grp,
-                parent,
-                place_generation,
-                ordinal,
-                level,
-                key,
-                ended,
-                ended_s,
-                keeps_key,
-                gaps,
-                folded,
-                trail
-            );
+            let columns = all_columns!(self, ended, ended_s, keeps_key, gaps, folded, trail);
             Step::new(ENDED_UNUSUAL, columns)
         } else {
             let columns = columns!(

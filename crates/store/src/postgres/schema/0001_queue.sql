@@ -259,12 +259,6 @@ create view windrow.ended as
     left join windrow.successors s
         on s.of_serial = case when h.marks & 64 = 64 then h.serial end;
 
--- Live items with what their producers said.
-create view windrow.work as
-    select l.*, b.op, b.collection, b.branch, b.source_type, b.source_info, b.reference,
-           b.content_type, b.payload, b.blob, b.blob_bytes, b.metadata, b.cloned_from
-    from windrow.live l join windrow.bodies b on b.serial = l.serial;
-
 -- Fails as two that are at the same fail, so that the one who asks tries again.
 create function windrow.expect(wanted bigint, got bigint) returns void language plpgsql as $$
 begin
