@@ -12,6 +12,7 @@ use windrow_core::tally::{Share, Tally};
 use windrow_core::{ItemId, LeaseId};
 
 use super::Postgres;
+use super::tx::{Tx, step};
 use crate::moving::{Export as _, Moved, PAGE, Record};
 
 /// What a check found.
@@ -24,6 +25,21 @@ pub struct Checked {
     /// What is wrong, in words. Empty if nothing is.
     pub faults: Vec<String>,
 }
+
+/// Who waits and can be claimed by nobody, and who can be claimed and does not wait.
+const ASTRAY: &str = "with held as (\
+       select held.serial from windrow.leases e, unnest(e.serials) held (serial)), \
+     waits as (select serial, lane, class, tenant from windrow.items where state = 0 and spot = 1) \
+     select w.serial, 'waits and is not in line' from waits w \
+       left join windrow.line l on l.serial = w.serial \
+       left join held h on h.serial = w.serial where l.serial is null and h.serial is null \
+     union all \
+     select l.serial, 'is in line and does not wait there' from windrow.line l \
+       left join waits w on w.serial = l.serial and w.lane = l.lane and w.class = l.class \
+         and w.tenant = l.tenant \
+       left join held h on h.serial = l.serial \
+       where w.serial is null or h.serial is not null \
+     order by 1 limit 100";
 
 #[derive(Default)]
 struct Counting {
@@ -49,6 +65,13 @@ impl Postgres {
         counting.compare_trees();
         counting.compare_counts(self.counts().await?);
         counting.compare_leases(self.around().await?);
+        let mut tx = Tx::to_read(self.shared.pool.get().await?);
+        let steps = vec![step!("set local enable_hashjoin = on"), step!(ASTRAY)];
+        for row in tx.run(steps).await?.into_iter().flatten() {
+            let id = ItemId::from_serial(row.get::<_, i64>(0) as u64, self.shared.tag);
+            counting.fault(format!("{id} {}", row.get::<_, &str>(1)));
+        }
+        tx.roll_back().await;
         Ok(counting.checked)
     }
 }

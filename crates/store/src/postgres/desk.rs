@@ -32,6 +32,7 @@ use super::loaded::{Claiming, Granted, Listed, Members, Offer};
 use super::names::{LaneName, Names};
 use super::needs::{Blob, Filter, GroupKey, Key, List, Needs};
 use super::seats::Ask;
+use super::tx::Tid;
 
 /// What lies ready, over it what was decided, and what is missing.
 #[derive(Debug)]
@@ -61,8 +62,10 @@ pub(super) struct Desk {
     /// Items whose time came with this batch.
     pub(super) due: Vec<(Spot, ItemId)>,
     pub(super) offers: HashMap<Filter, Offer>,
-    /// Items that were not read: they are as this server handed them out, or the batch fails.
-    pub(super) unlocked: HashSet<ItemId>,
+    /// The rows of candidates in line, which are locked.
+    pub(super) places: HashMap<ItemId, Tid>,
+    /// Items that were not read: while their lease is as it was, so are they.
+    pub(super) trusted: HashMap<LeaseId, Vec<ItemId>>,
     /// What was asked of seats, and who was found there.
     pub(super) asked: Vec<(Ask, BTreeSet<ItemId>)>,
     pub(super) loaded_folded: HashSet<ItemId>,
@@ -149,7 +152,8 @@ impl Desk {
             lists: HashMap::new(),
             due: Vec::new(),
             offers: HashMap::new(),
-            unlocked: HashSet::new(),
+            places: HashMap::new(),
+            trusted: HashMap::new(),
             asked: Vec::new(),
             loaded_folded: HashSet::new(),
             config,

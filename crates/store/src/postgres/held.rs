@@ -1,9 +1,9 @@
 //! What this server handed out and has not seen come back.
 //!
-//! Whoever settles usually does so where it claimed. Then the items need not be read again: what
-//! they were when they were handed out is still so, or their rows say otherwise when they are
-//! written, and the batch is tried again without this. Children are read: what is decided of them
-//! must fit the counts of their parents, which are.
+//! Whoever settles usually does so where it claimed. Then the items need not be read again: they
+//! are what they were when they were handed out, as long as their lease, which is read, lists them
+//! and does not say that one of them was changed. Children are read: what is decided of them must
+//! fit the counts of their parents, which are.
 
 use std::sync::Arc;
 
@@ -71,7 +71,7 @@ impl Held {
         if let Some(key) = key {
             desk.keyed.load(id, Some(Arc::clone(key)));
         }
-        desk.unlocked.insert(id);
+        desk.trusted.entry(lease).or_default().push(id);
         true
     }
 

@@ -56,6 +56,11 @@ impl<K: Hash + Eq, V> Layer<K, V> {
         self.decided.insert(name, thing);
     }
 
+    /// The names of what the database has.
+    pub(super) fn loaded(&self) -> impl Iterator<Item = &K> {
+        self.loaded.iter().filter(|(_, thing)| thing.is_some()).map(|(name, _)| name)
+    }
+
     /// Whether it is known what the database has.
     pub(super) fn is_known(&self, name: &K) -> bool {
         self.decided.contains_key(name) || self.loaded.contains_key(name)

@@ -145,8 +145,8 @@ impl Shared {
     async fn waiting(&self) -> Result<Came, Error> {
         let sql = "select l.no, w.class, w.tenant, w.first, w.items from windrow.lanes l, \
              lateral (select class, tenant, min(serial) as first, count(*) as items from (\
-               select class, tenant, serial from windrow.items i \
-               where i.lane = l.no and i.spot = 1 limit $1) i group by 1, 2) w";
+               select class, tenant, serial from windrow.line i \
+               where i.lane = l.no limit $1) i group by 1, 2) w";
         let client = self.pool.get().await?;
         let mut came = Came::new();
         for row in client.query(step!(sql, WAITING_MAX)).await? {

@@ -53,9 +53,10 @@ impl Postgres {
 
 /// Whatever is parked is looked at again: settings may have changed while its group was in use.
 /// Claims park it anew.
-const UNPARK: &str = "update windrow.items set spot = 1 where serial in (\
-       select serial from windrow.items where spot = 3 limit 10000 for update skip locked) \
-     returning lane, class, tenant, serial";
+const UNPARK: &str = "with back as (update windrow.items set spot = 1 where serial in (\
+         select serial from windrow.items where spot = 3 limit 10000 for update skip locked) \
+       returning lane, class, tenant, serial) \
+     insert into windrow.line select * from back returning lane, class, tenant, serial";
 
 impl Store for Postgres {
     async fn submit(&self, batch: Vec<Request>, now: Now) -> Result<Vec<Answer<Work>>, StoreError> {

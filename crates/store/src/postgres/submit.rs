@@ -1,11 +1,10 @@
 //! A batch: one transaction, decided as often as it takes until nothing is missing.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use uuid::Uuid;
 use windrow_core::command::{Command, EnqueueOutcome, Enqueued, Grant, Request};
 use windrow_core::limits::COMMAND_ITEMS_MAX;
 use windrow_core::ports::{Now, StoreError, Work};
@@ -34,9 +33,6 @@ const WAIT_FOR_STANDBY: &str = "select pg_logical_emit_message(true, 'windrow', 
 
 /// How many batches look up keys after one was not free.
 const DOUBTS: u64 = 256;
-
-const STILL_HELD: &str = "select serial, lease, marks, priority from windrow.items \
-     where serial = any ($1) order by serial desc for update";
 
 impl Postgres {
     pub(super) async fn submit_batch(
@@ -130,7 +126,6 @@ impl Postgres {
         };
         let mut loading = self.loading(tx, desk, now == Now::Database);
         let answers = self.consider(&mut loading, needs, decide_all).await?;
-        self.lock_what_stays(tx, desk).await?;
         let missing = bodies_of(&answers, desk);
         if !missing.is_empty() {
             let needs = Needs { bodies: missing, ..Needs::default() };
@@ -149,29 +144,6 @@ impl Postgres {
     /// Where counts are added, by this server on this connection.
     pub(super) fn slot(&self, tx: &Tx) -> i32 {
         i32::from(self.shared.server) * i32::from(super::pool::SLOTS) + i32::from(tx.slot())
-    }
-
-    /// Items that were not read and do not end are locked now, and must be as they were.
-    async fn lock_what_stays(&self, tx: &mut Tx, desk: &mut Desk) -> Result<(), Error> {
-        let stays = |id: &&ItemId| desk.items.get(*id).is_none_or(|item| !item.is_done());
-        let stay: Vec<ItemId> = desk.unlocked.iter().filter(stays).copied().collect();
-        if stay.is_empty() {
-            return Ok(());
-        }
-        let serials: Vec<i64> = stay.iter().map(|id| id.serial() as i64).collect();
-        let rows = tx.query(step!(STILL_HELD, serials)).await?;
-        let held = rows.iter().map(|row| {
-            let lease = row.get::<_, Option<Uuid>>(1).map(|id| LeaseId(id.as_u128()));
-            (desk.id(row.get(0)), (lease, row.get::<_, i32>(2), row.get::<_, i16>(3)))
-        });
-        let held: HashMap<ItemId, _> = held.collect();
-        let as_before = |id: &ItemId| {
-            let was = desk.items.was(id)?;
-            let (marks, priority) = (i32::from(was.marks.bits()), i16::from(was.priority));
-            (held.get(id) == Some(&(was.lease(), marks, priority))).then_some(())
-        };
-        let same = stay.iter().all(|id| as_before(id).is_some());
-        if same { Ok(()) } else { Err(Error::Changed) }
     }
 
     /// A key that was taken to be free was not: for a while they are looked up.
@@ -354,8 +326,7 @@ impl Postgres {
 
     /// A batch came to nothing: what it looked at is in line for others.
     fn took_nothing(&self, desk: &Desk) {
-        let leases = desk.unlocked.iter().filter_map(|id| desk.items.was(id)?.lease());
-        self.shared.held.lock().forget(leases);
+        self.shared.held.lock().forget(desk.trusted.keys().copied());
         let mut seats = self.shared.seats.lock();
         for (ask, found) in &desk.asked {
             seats.came(ask.spot, found.first().map_or(ask.first, |first| first.serial()));

@@ -22,11 +22,14 @@ const FREED: &str = "select i.lane, i.class, i.tenant, min(i.serial), count(*) \
      from unnest($1::int[], $2::int[], $3::int[], $4::text[]) g (queue, stage_name, tenant, grp) \
      join windrow.items i on i.queue = g.queue and i.tenant = g.tenant and i.grp = g.grp \
        and i.spot in (1, 3) \
-     join windrow.lanes l on l.no = i.lane and l.stage_name = g.stage_name group by 1, 2, 3, g.grp";
+     join windrow.lanes l on l.no = i.lane and l.stage_name = g.stage_name \
+     left join windrow.line w on w.lane = i.lane and w.class = i.class \
+       and w.tenant = i.tenant and w.serial = i.serial \
+     where i.spot = 3 or w.serial is not null group by 1, 2, 3, g.grp";
 
 const RESUMED: &str = "select lane, class, tenant, min(serial), count(*) from (\
        select i.lane, i.class, i.tenant, i.serial from windrow.lanes l \
-       join windrow.items i on i.lane = l.no and i.spot = 1 \
+       join windrow.line i on i.lane = l.no \
        where l.queue = $1 and ($2::int is null or l.stage_name = $2) \
          and ($3::int is null or i.tenant = $3) limit $4) w group by 1, 2, 3";
 
@@ -130,7 +133,7 @@ async fn look_at_groups(tx: &mut Tx, desk: &mut Desk, keys: &[GroupKey]) -> Resu
         let Some(members) = all.get_mut(row.get::<_, i64>(0) as usize - 1) else { continue };
         let id = desk.id(row.get(1));
         members.live.insert(id);
-        if row.get::<_, i16>(2) == 2 {
+        if row.get(2) {
             members.leased.insert(id);
         }
     }

@@ -5,7 +5,8 @@
 //! prepared once per connection, and behind a pooler not at all.
 
 use futures_util::future::join_all;
-use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::types::private::BytesMut;
+use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Row, Statement};
 use uuid::Uuid;
 
@@ -54,6 +55,38 @@ sent! {
     String => TEXT, TEXT_ARRAY;
     Uuid => UUID, UUID_ARRAY;
     Vec<u8> => BYTEA, BYTEA_ARRAY;
+    Tid => TID, TID_ARRAY;
+}
+
+/// Where a row is, for as long as it is locked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Tid([u8; 6]);
+
+impl<'a> FromSql<'a> for Tid {
+    fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Tid, Box<dyn std::error::Error + Sync + Send>> {
+        Ok(Tid(raw.try_into()?))
+    }
+
+    fn accepts(of: &Type) -> bool {
+        *of == Type::TID
+    }
+}
+
+impl ToSql for Tid {
+    fn to_sql(
+        &self,
+        _: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        out.extend_from_slice(&self.0);
+        Ok(IsNull::No)
+    }
+
+    fn accepts(of: &Type) -> bool {
+        *of == Type::TID
+    }
+
+    to_sql_checked!();
 }
 
 /// One statement with its values.

@@ -15,7 +15,7 @@ use crate::postgres::needs::Needs;
 use crate::postgres::tx::{Step, step};
 use crate::postgres::{Error, naming, trail};
 
-/// Where the columns of the views `live` and `ended` are, and those of an offer.
+/// Where the columns of the views `live` and `ended` are, and those of an offer. All begin alike.
 mod column {
     pub(super) const QUEUE: usize = 1;
     pub(super) const TENANT: usize = 2;
@@ -27,8 +27,11 @@ mod column {
     /// The trail, the tally and the successor.
     pub(super) const BESIDE_LIVE: usize = 21;
     pub(super) const PROGRESS: usize = 24;
-    pub(super) const BODY: usize = 27;
-    pub(super) const BODY_IS_FRESH: usize = 39;
+    /// The lease that an item which is out is on.
+    pub(super) const OUT_ON: usize = 29;
+    pub(super) const OFFERED_NOT_BEFORE: usize = 18;
+    pub(super) const OFFERED_PLACE: usize = 19;
+    pub(super) const OFFERED_BODY: usize = 20;
     pub(super) const ENDED: usize = 18;
     pub(super) const FOLDED: usize = 19;
     pub(super) const BESIDE_ENDED: usize = 20;
@@ -48,9 +51,10 @@ pub(super) fn locked(serials: Vec<i64>) -> Step {
 }
 
 impl Loading<'_> {
-    pub(super) fn live(&self, serials: Vec<i64>) -> Step {
+    /// Live items. The leases are those that are locked already.
+    pub(super) fn live(&self, serials: Vec<i64>, leases: Vec<Uuid>) -> Step {
         if self.locks {
-            step!("select * from windrow.lock_items($1)", serials)
+            step!("select * from windrow.lock_items($1, $2)", serials, leases)
         } else {
             locked(serials)
         }
@@ -71,15 +75,21 @@ impl Loading<'_> {
 
     fn item(&mut self, row: &Row) -> Result<Item, Error> {
         let not_before = Timestamp(row.get::<_, i64>(column::NOT_BEFORE) as u64);
-        let lease = row.get::<_, Option<Uuid>>(column::LEASE).map(|id| LeaseId(id.as_u128()));
-        let state = match (row.get::<_, i16>(column::STATE), lease) {
-            (0, _) => State::Pending { not_before },
+        let lease = |at| row.get::<_, Option<Uuid>>(at).map(|id| LeaseId(id.as_u128()));
+        let out_on = lease(column::OUT_ON);
+        let state = match (row.get::<_, i16>(column::STATE), out_on.or(lease(column::LEASE))) {
+            (0 | 2, Some(lease)) => State::Leased { lease },
+            (0, None) => State::Pending { not_before },
             (1, _) => State::Held { not_before },
-            (2, Some(lease)) => State::Leased { lease },
             (3, _) => State::Split,
             _ => return Err(Error::Malformed),
         };
-        let item = self.place(row, state, column::BESIDE_LIVE)?;
+        let mut item = self.place(row, state)?;
+        if out_on.is_some() {
+            item.attempts += 1;
+            self.desk.items.load(item.id, Some(item));
+        }
+        self.beside(item.id, row, column::BESIDE_LIVE)?;
         if let Some(message) = row.get::<_, Option<&str>>(column::PROGRESS + 2) {
             let number = |at: usize| row.get::<_, Option<i64>>(at).unwrap_or(0) as u64;
             let (current, total) = (number(column::PROGRESS), number(column::PROGRESS + 1));
@@ -91,16 +101,14 @@ impl Loading<'_> {
 
     /// Puts an item that may be claimed on the desk, with its body.
     pub(super) fn work(&mut self, row: &Row, needs: &mut Needs) -> Result<ItemId, Error> {
-        let item = self.item(row)?;
+        let not_before = Timestamp(row.get::<_, i64>(column::OFFERED_NOT_BEFORE) as u64);
+        let item = self.place(row, State::Pending { not_before })?;
+        self.desk.places.insert(item.id, row.get(column::OFFERED_PLACE));
         if [Marks::TRAIL, Marks::PARENT, Marks::SUCCEEDED].iter().any(|mark| item.has(*mark)) {
             needs.beside.insert(item.id);
         }
-        if row.get(column::BODY_IS_FRESH) {
-            let body = read_body(self.desk, &item, row, column::BODY).ok_or(Error::Malformed)?;
-            self.desk.bodies.load(item.id, Some(body));
-        } else {
-            needs.bodies.insert(item.id);
-        }
+        let body = read_body(self.desk, &item, row, column::OFFERED_BODY);
+        self.desk.bodies.load(item.id, Some(body.ok_or(Error::Malformed)?));
         Ok(item.id)
     }
 
@@ -121,14 +129,15 @@ impl Loading<'_> {
                 const ENDS: [End; 4] = [End::Completed, End::Failed, End::Cancelled, End::Skipped];
                 let end = ENDS.get(row.get::<_, i16>(column::ENDED) as usize);
                 let state = State::Done(*end.ok_or(Error::Malformed)?);
-                let item = self.place(&row, state, column::BESIDE_ENDED)?;
+                let item = self.place(&row, state)?;
+                self.beside(item.id, &row, column::BESIDE_ENDED)?;
                 if row.get(column::FOLDED) {
                     self.desk.loaded_folded.insert(item.id);
                 }
             }
             let unknown = missing(self.desk);
             if again && !unknown.is_empty() {
-                let rows = self.tx.query(self.live(unknown)).await?;
+                let rows = self.tx.query(self.live(unknown, Vec::new())).await?;
                 self.know_names(&rows).await?;
                 self.items(&rows)?;
             }
@@ -139,8 +148,8 @@ impl Loading<'_> {
         Ok(())
     }
 
-    /// Puts an item on the desk with what lies beside it.
-    fn place(&mut self, row: &Row, state: State, beside: usize) -> Result<Item, Error> {
+    /// Puts an item on the desk.
+    fn place(&mut self, row: &Row, state: State) -> Result<Item, Error> {
         let no = |at: usize| row.get::<_, i32>(at) as u32;
         let half = |at: usize| row.get::<_, i32>(at) as u16;
         let byte = |at: usize| row.get::<_, i16>(at) as u8;
@@ -179,17 +188,23 @@ impl Loading<'_> {
         if let Some(key) = row.get::<_, Option<&str>>(17) {
             desk.keyed.load(id, Some(key.into()));
         }
-        if let Some(json) = row.get::<_, Option<&str>>(beside) {
+        Ok(item)
+    }
+
+    /// Puts what lies beside an item on the desk: its trail, its tally and its successor.
+    fn beside(&mut self, id: ItemId, row: &Row, first: usize) -> Result<(), Error> {
+        let desk = &mut *self.desk;
+        if let Some(json) = row.get::<_, Option<&str>>(first) {
             desk.trails.load(id, Some(trail::read(json)?));
         }
-        if let Some(tally) = row.get::<_, Option<&[u8]>>(beside + 1) {
+        if let Some(tally) = row.get::<_, Option<&[u8]>>(first + 1) {
             desk.tallies.load(id, Some(unpack(tally)?));
         }
-        if let Some(serial) = row.get::<_, Option<i64>>(beside + 2) {
+        if let Some(serial) = row.get::<_, Option<i64>>(first + 2) {
             let successor = desk.id(serial);
             desk.successors.load(id, Some(successor));
         }
-        Ok(item)
+        Ok(())
     }
 
     /// Names, routes and lanes that another server gave numbers.

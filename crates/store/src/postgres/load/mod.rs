@@ -140,6 +140,9 @@ impl Loading<'_> {
             self.bodies(&bodies);
             self.ask_further(&mut offers).await?;
             if needs.is_empty() && !offers.iter().any(Asking::asks) {
+                if self.locks {
+                    self.check_keys()?;
+                }
                 self.end_offers(offers);
                 return Ok(());
             }
@@ -149,6 +152,8 @@ impl Loading<'_> {
     /// The steps for everything but offers, in the order in which things are locked. Says which
     /// items are asked for.
     fn ask(&mut self, needs: Needs, round: &mut Round) -> Vec<ItemId> {
+        let known = self.desk.leases.loaded().chain(&needs.leases);
+        let known: Vec<Uuid> = known.map(|id| Uuid::from_u128(id.0)).collect();
         self.ask_leases(&needs, round);
         self.ask_keys(&needs, round);
         lists::ask_children(&needs, round);
@@ -161,7 +166,7 @@ impl Loading<'_> {
         };
         let unknown: Vec<ItemId> = unknown.into_iter().collect();
         if !unknown.is_empty() {
-            round.ask(Asked::Items, self.live(serials(unknown.iter().copied())));
+            round.ask(Asked::Items, self.live(serials(unknown.iter().copied()), known));
         }
         if !needs.beside.is_empty() {
             round.ask(Asked::Items, items::locked(serials(needs.beside)));
@@ -177,12 +182,15 @@ impl Loading<'_> {
     fn put(&mut self, asked: Asked, rows: &[Row], needs: &mut Needs) -> Result<(), Error> {
         match asked {
             Asked::Leases(ids) => {
-                for id in ids {
-                    self.desk.leases.load_none(id);
-                }
                 rows.iter().for_each(|row| {
                     self.lease(row);
                 });
+                for id in ids {
+                    if self.desk.leases.was(&id).is_none() {
+                        self.trust_only(id, &[]);
+                        self.desk.leases.load_none(id);
+                    }
+                }
             }
             Asked::Expired => {
                 let expired: Vec<LeaseId> = rows.iter().map(|row| self.lease(row)).collect();
@@ -225,16 +233,22 @@ impl Loading<'_> {
         let serials: Vec<i64> = row.get(7);
         let items: Vec<ItemId> = serials.into_iter().map(|serial| self.desk.id(serial)).collect();
         let is_changed = row.get(8);
-        if is_changed {
-            // Then what it holds is read after all.
-            items.iter().for_each(|item| {
-                if self.desk.unlocked.remove(item) {
-                    self.desk.items.unload(item);
-                }
-            });
-        }
+        self.trust_only(id, if is_changed { &[] } else { &items });
         self.desk.leases.load(id, Some(Granted { lease, items, is_changed }));
         id
+    }
+
+    /// Whatever else was thought to be held by a lease is read after all.
+    fn trust_only(&mut self, lease: LeaseId, held: &[ItemId]) {
+        let desk = &mut *self.desk;
+        let Some(trusted) = desk.trusted.get_mut(&lease) else { return };
+        trusted.retain(|id| {
+            let is_held = held.contains(id);
+            if !is_held {
+                desk.items.unload(id);
+            }
+            is_held
+        });
     }
 
     /// The time, if it is the database's, and whether what this server knows of settings is old.

@@ -47,29 +47,29 @@ impl Asking {
     }
 }
 
-const DUE: &str = "update windrow.items set spot = 1 where serial in (\
-       select serial from windrow.items where spot = 2 and not_before <= \
-         coalesce($1, (extract(epoch from clock_timestamp()) * 1000)::bigint) \
-       order by not_before limit 10000 for update skip locked) \
-     returning lane, class, tenant, serial";
+const DUE: &str = "with due as (update windrow.items set spot = 1 where serial in (\
+         select serial from windrow.items where spot = 2 and not_before <= \
+           coalesce($1, (extract(epoch from clock_timestamp()) * 1000)::bigint) \
+         order by not_before limit 10000 for update skip locked) \
+       returning lane, class, tenant, serial) \
+     insert into windrow.line select * from due returning lane, class, tenant, serial";
 
-/// The first items in line at some seats, locked; the columns are those of the view `live`, and
-/// then the body's. Nobody waits: what another claim looks at is left out. What its marks say it
-/// has beside is read later: a row is locked as it is now, but what it is joined to is as it was
-/// when the statement began. That is also why the last column tells whether the body is the item's.
+/// The first items in line at some seats, their places locked. Nobody waits: what another claim
+/// looks at is left out. A place is locked as it is now; item and body are as they were when the
+/// statement began, which is the same while the place is. What lies beside is read later.
 const OFFER: &str = "select i.serial, i.queue, i.tenant, i.lane, i.route, i.stage, i.priority, \
        i.attempts, i.deferrals, i.generation, i.skipped, i.marks, i.grp, i.parent, \
-       i.place_generation, i.ordinal, i.level, i.key, i.state, i.not_before, i.lease, \
-       null::text, null::bytea, null::bigint, null::bigint, null::bigint, null::text, \
+       i.place_generation, i.ordinal, i.level, i.key, i.not_before, l.ctid, \
        b.op, b.collection, b.branch, b.source_type, b.source_info, b.reference, b.content_type, \
-       b.payload, b.blob, b.blob_bytes, b.metadata, b.cloned_from, b.edition = i.edition \
+       b.payload, b.blob, b.blob_bytes, b.metadata, b.cloned_from \
      from unnest($1::int[], $2::smallint[], $3::int[], $4::bigint[], $5::int[]) \
        s (lane, class, tenant, first, most) \
-     cross join lateral (select * from windrow.items i \
-       where i.lane = s.lane and i.class = s.class and i.tenant = s.tenant and i.spot = 1 \
-         and i.serial + 0 >= s.first and i.serial <> all ($6::bigint[]) \
-       order by i.serial + 0 limit s.most for update skip locked) i \
-     join windrow.bodies b on b.serial = i.serial";
+     cross join lateral (select l.ctid, l.serial from windrow.line l \
+       where l.lane = s.lane and l.class = s.class and l.tenant = s.tenant \
+         and l.serial >= s.first and l.serial <> all ($6::bigint[]) \
+       order by l.serial limit s.most for update skip locked) l \
+     join windrow.items i on i.serial = l.serial \
+     join windrow.bodies b on b.serial = l.serial";
 
 /// Puts items in line whose time has come, by the database's clock if none is given.
 pub(in crate::postgres) fn show_due(now: Option<Timestamp>) -> Step {
@@ -289,8 +289,10 @@ impl Loading<'_> {
             looked.push((Look::All, all));
         }
         if let Some((from, lanes)) = young {
-            let sql = "select lane, class, tenant, min(serial) from windrow.items \
-                       where serial >= $1 and spot = 1 and lane = any ($2) group by 1, 2, 3";
+            let sql = "select l.lane, l.class, l.tenant, min(l.serial) from windrow.items i \
+                       join windrow.line l on l.lane = i.lane and l.class = i.class \
+                         and l.tenant = i.tenant and l.serial = i.serial \
+                       where i.serial >= $1 and i.lane = any ($2) group by 1, 2, 3";
             steps.push(step!(sql, from as i64, numbers(&lanes)));
             looked.push((Look::Young(from), lanes));
         }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tokio_postgres::Row;
 use uuid::Uuid;
-use windrow_core::RequestId;
 use windrow_core::limits::REQUEST_KEPT_MS;
+use windrow_core::{ItemId, RequestId};
 
 use super::{Asked, Loading, Round, unpack};
 use crate::postgres::Error;
@@ -29,18 +29,10 @@ const EXPIRED: &str =
     leases!("expires <= $1 order by expires, granted, id limit $2 for update skip locked");
 const EXPIRING: &str = leases!("expires < $1 order by id for update");
 
-macro_rules! keys {
-    ($how:literal) => {
-        concat!(
-            "select i.queue, i.tenant, i.key, i.serial \
-             from unnest($1::int[], $2::int[], $3::text[]) k (queue, tenant, key) \
-             join windrow.items i on i.queue = k.queue and i.tenant = k.tenant \
-               and i.key = k.key and i.key is not null and i.state <> 1",
-            $how
-        )
-    };
-}
-const KEYS: Sql = Sql { locks: keys!(" order by i.serial desc for update of i"), reads: keys!("") };
+const KEYS: &str = "select i.queue, i.tenant, i.key, i.serial \
+     from unnest($1::int[], $2::int[], $3::text[]) k (queue, tenant, key) \
+     join windrow.items i on i.queue = k.queue and i.tenant = k.tenant \
+       and i.key = k.key and i.key is not null and i.state <> 1";
 const KEPT_KEYS: &str = "select k.queue, k.tenant, k.key, h.serial \
      from unnest($1::int[], $2::int[], $3::text[]) k (queue, tenant, key) \
      cross join lateral (select serial from windrow.history h \
@@ -50,11 +42,14 @@ const KEPT_KEYS: &str = "select k.queue, k.tenant, k.key, h.serial \
 const TRY_GROUPS: &str = "select pg_try_advisory_xact_lock(hashtextextended(name, 0)) \
      from unnest($1::text[]) with ordinality l (name, at) order by at";
 /// Who of some groups is in their stages.
-pub(in crate::postgres) const MEMBERS: &str = "select g.at, i.serial, i.state \
+pub(in crate::postgres) const MEMBERS: &str = "select g.at, i.serial, \
+       i.state = 2 or (i.state = 0 and i.spot = 1 and w.serial is null) \
      from unnest($1::int[], $2::int[], $3::int[], $4::text[]) with ordinality \
        g (queue, stage_name, tenant, grp, at) \
      join windrow.items i on i.queue = g.queue and i.tenant = g.tenant and i.grp = g.grp \
-     join windrow.lanes l on l.no = i.lane and l.stage_name = g.stage_name";
+     join windrow.lanes l on l.no = i.lane and l.stage_name = g.stage_name \
+     left join windrow.line w on w.lane = i.lane and w.class = i.class \
+       and w.tenant = i.tenant and w.serial = i.serial";
 
 const BLOB: Sql = Sql {
     locks: "select refs from windrow.blobs \
@@ -65,9 +60,7 @@ const REQUESTS: &str = "select w.id, r.fingerprint, r.answer from unnest($1::uui
      left join windrow.requests r on r.id = w.id and r.at >= $2";
 const LIVE: &str = "select coalesce(sum(items), 0)::bigint from windrow.counts \
      where queue = $1 and status < 2";
-const WAITING: &str = "select count(*) from windrow.items i \
-     join windrow.lanes l on l.no = i.lane and l.queue = $1 and l.stage_name = $2 \
-     where i.state = 0";
+const WAITING: &str = "select windrow.waiting_in($1, $2)";
 
 /// A statement for what is to be changed, and for what is only looked at.
 struct Sql {
@@ -99,7 +92,7 @@ pub(in crate::postgres) fn groups<'a>(
 impl Loading<'_> {
     pub(super) fn ask_keys(&self, needs: &Needs, round: &mut Round) {
         if !needs.keys.is_empty() {
-            let step = keys(self.either(KEYS), &needs.keys);
+            let step = keys(KEYS, &needs.keys);
             round.ask(Asked::Keys(needs.keys.clone()), step);
         }
         if !needs.kept_keys.is_empty() {
@@ -139,6 +132,15 @@ impl Loading<'_> {
         }
     }
 
+    /// Whoever has a key is locked after it was found. If it ended meanwhile, somebody else may
+    /// have the key.
+    pub(super) fn check_keys(&self) -> Result<(), Error> {
+        let desk = &*self.desk;
+        let holders = desk.keys.loaded().filter_map(|key| desk.keys.was(key));
+        let is_live = |id: &ItemId| desk.items.was(id).is_none_or(|item| !item.is_done());
+        if holders.copied().all(|id| is_live(&id)) { Ok(()) } else { Err(Error::Changed) }
+    }
+
     pub(super) fn kept_keys(&mut self, keys: BTreeSet<Key>, rows: &[Row]) {
         for key in keys {
             self.desk.kept_keys.load_none(key);
@@ -173,7 +175,7 @@ impl Loading<'_> {
             let id = self.desk.id(row.get(1));
             let Some(members) = self.desk.groups.loaded_mut(key) else { continue };
             members.live.insert(id);
-            if row.get::<_, i16>(2) == 2 {
+            if row.get(2) {
                 members.leased.insert(id);
             }
         }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use windrow_core::Item;
 use windrow_core::settings::{Settings, Unique};
 
 use super::{Saving, pack};
@@ -11,12 +12,6 @@ use crate::postgres::{Error, plain};
 const SETTINGS: &str = "insert into windrow.settings (queue, settings, plain) \
      values ($1, $2, $3::text::jsonb) \
      on conflict (queue) do update set settings = excluded.settings, plain = excluded.plain";
-
-/// What waits in a lane, as the new policy has it. Nothing is parked: claims look again.
-const RECLASS: &str = "update windrow.items set \
-     class = priority * 2 + (case when $2 and marks & 128 = 128 then 1 else 0 end), \
-     spot = case when spot = 3 then 1 else spot end \
-     where lane = $1 and spot > 0";
 
 const KEEP_KEYS: &str = "update windrow.history set keeps_key = $2 \
      where queue = $1 and key is not null and keeps_key <> $2";
@@ -61,12 +56,16 @@ impl Saving<'_> {
         let kept = |settings: Option<&Arc<Settings>>| {
             settings.is_some_and(|settings| settings.unique == Unique::Retained)
         };
-        if kept(before) != kept(Some(settings)) {
+        // What ended in this batch may have done so under settings between the two.
+        let ended = desk.items.decided().filter_map(|(_, item)| item);
+        let has_ended = ended.filter(|item| item.queue.0 == no).any(Item::is_done);
+        if has_ended || kept(before) != kept(Some(settings)) {
             self.step(step!(KEEP_KEYS, no as i32, kept(Some(settings))));
         }
         for (lane_no, lane) in &desk.config().lanes {
             if lane.name.queue == no {
-                self.step(step!(RECLASS, *lane_no as i32, lane.policy.retry_first));
+                let sql = "select windrow.reclass($1, $2)";
+                self.step(step!(sql, *lane_no as i32, lane.policy.retry_first));
             }
         }
         Ok(())

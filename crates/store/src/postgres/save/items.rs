@@ -62,12 +62,6 @@ const NEW_UNUSUAL: &str = "insert into windrow.items (serial, queue, tenant, lan
      $13::text[], $14::bigint[], $15::int[], $16::bigint[], $17::smallint[], $18::text[], \
      $19::smallint[], $20::smallint[], $21::smallint[], $22::bigint[], $23::uuid[])";
 
-/// What claims do: nothing that an index of most items has.
-const CLAIMED: &str = "update windrow.items i set state = 2, spot = 0, not_before = 0, \
-     lease = u.lease, attempts = u.attempts, marks = u.marks \
-     from unnest($1::bigint[], $2::uuid[], $3::int[], $4::int[]) \
-     u (serial, lease, attempts, marks) where i.serial = u.serial";
-
 const CHANGED: &str = "update windrow.items i set lane = u.lane, stage = u.stage, \
      priority = u.priority, class = u.class, state = u.state, spot = u.spot, \
      not_before = u.not_before, lease = u.lease, attempts = u.attempts, \
@@ -211,11 +205,6 @@ impl Rows {
         Some(Step::new(CHANGED, columns))
     }
 
-    fn claim(self) -> Option<Step> {
-        let columns = columns!(self, serial, lease, attempts, marks);
-        (!self.state.is_empty()).then(|| Step::new(CLAIMED, columns))
-    }
-
     fn end(self) -> Option<Step> {
         if self.serial.is_empty() {
             return None;
@@ -233,49 +222,10 @@ impl Rows {
     }
 }
 
-/// Items that end and were not read: they must be as they were handed out.
-#[derive(Default)]
-struct Returned {
-    serial: Vec<i64>,
-    lease: Vec<Option<Uuid>>,
-    marks: Vec<i32>,
-    priority: Vec<i16>,
-}
-
-const RETURNED: &str = "with gone as (delete from windrow.items i \
-       using unnest($1::bigint[], $2::uuid[], $3::int[], $4::smallint[]) \
-         u (serial, lease, marks, priority) \
-       where i.serial = u.serial and i.lease = u.lease and i.marks = u.marks \
-         and i.priority = u.priority returning 1) \
-     select windrow.expect($5, (select count(*) from gone))";
-
-impl Returned {
-    fn push(&mut self, was: &Item) {
-        self.serial.push(was.id.serial() as i64);
-        self.lease.push(was.lease().map(|lease| Uuid::from_u128(lease.0)));
-        self.marks.push(i32::from(was.marks.bits()));
-        self.priority.push(i16::from(was.priority));
-    }
-
-    fn delete(self) -> Option<Step> {
-        let count = self.serial.len() as i64;
-        let Returned { serial, lease, marks, priority } = self;
-        (count > 0).then(|| step!(RETURNED, serial, lease, marks, priority, count))
-    }
-}
-
-/// Whether all that happened to an item is that somebody claimed it.
-fn was_claimed(was: &Item, is: &Item) -> bool {
-    let claimed = Item { state: is.state, attempts: is.attempts, marks: is.marks, ..*was };
-    is.lease().is_some() && claimed == *is
-}
-
 impl Saving<'_> {
     pub(super) fn items(&mut self) -> Result<(), Error> {
-        let (mut new, mut claimed, mut changed, mut ended): (Rows, Rows, Rows, Rows) =
-            Default::default();
+        let (mut new, mut changed, mut ended): (Rows, Rows, Rows) = Default::default();
         let (mut left, mut revived) = (Vec::new(), Vec::new());
-        let mut returned = Returned::default();
         for id in self.desk.items.changed() {
             let was = self.desk.items.was(&id);
             let Some(is) = self.desk.items.get(&id) else { continue };
@@ -286,21 +236,14 @@ impl Saving<'_> {
             }
             match is.state {
                 State::Done(end) => {
-                    match was.filter(|_| was_live) {
-                        Some(was) if self.desk.unlocked.contains(&id) => returned.push(was),
-                        Some(_) => left.push(id.serial() as i64),
-                        None => {}
-                    }
+                    left.extend(was_live.then_some(id.serial() as i64));
                     ended.push_ended(self.desk, is, lane, end);
                 }
-                _ if was.is_some_and(|was| was_live && was_claimed(was, is)) => {
-                    claimed.push_live(self.desk, is, lane);
-                }
+                _ if was.is_some_and(|was| self.goes_out(was, is)) => {}
                 _ if was_live => changed.push_live(self.desk, is, lane),
                 _ => new.push_live(self.desk, is, lane),
             }
         }
-        self.steps.extend(returned.delete());
         if !left.is_empty() {
             self.step(step!("delete from windrow.items where serial = any ($1)", left));
         }
@@ -308,7 +251,7 @@ impl Saving<'_> {
             self.step(step!("delete from windrow.history where serial = any ($1)", revived));
         }
         // One that leaves its key to its successor does so before that one takes it.
-        let steps = [ended.end(), claimed.claim(), changed.update(), new.insert()];
+        let steps = [ended.end(), changed.update(), new.insert()];
         self.steps.extend(steps.into_iter().flatten());
         Ok(())
     }
@@ -325,7 +268,6 @@ impl Saving<'_> {
             let gone = "delete from windrow.bodies where serial = any ($1)";
             self.step(step!(gone, serials(&replaced)));
             self.put_bodies(&replaced);
-            self.step(step!(NEW_EDITION, serials(&replaced)));
         }
     }
 
@@ -372,12 +314,6 @@ impl Saving<'_> {
         ));
     }
 }
-
-/// Whoever reads an item and its body at different moments can tell.
-const NEW_EDITION: &str = "with new as (\
-       update windrow.items set edition = edition + 1 where serial = any ($1) \
-       returning serial, edition) \
-     update windrow.bodies b set edition = new.edition from new where b.serial = new.serial";
 
 const SHORT_BODIES: &str = "insert into windrow.bodies (serial, op, payload) \
      select * from unnest($1::bigint[], $2::text[], $3::bytea[])";

@@ -3,6 +3,7 @@
 mod beside;
 mod config;
 mod items;
+mod line;
 
 use std::collections::BTreeMap;
 
@@ -37,7 +38,9 @@ pub(super) struct Saved {
 pub(super) fn save(desk: &Desk, slot: i32) -> Result<Saved, Error> {
     let mut saving = Saving { desk, steps: Vec::new(), freed: None };
     saving.removed();
+    saving.out_of_line();
     saving.items()?;
+    saving.in_line();
     saving.bodies();
     saving.trails();
     saving.beside();
@@ -57,12 +60,18 @@ struct Saving<'a> {
     freed: Option<usize>,
 }
 
-const FREED: &str = "update windrow.items i set spot = 1 \
-     from unnest($1::int[], $2::int[], $3::int[], $4::text[]) g (queue, stage_name, tenant, grp), \
-       windrow.lanes l \
-     where i.spot = 3 and i.queue = g.queue and i.tenant = g.tenant and i.grp = g.grp \
-       and l.no = i.lane and l.stage_name = g.stage_name \
-     returning i.lane, i.class, i.tenant, i.serial";
+const FREED: &str = "with back as (update windrow.items i set spot = 1 \
+       from unnest($1::int[], $2::int[], $3::int[], $4::text[]) \
+         g (queue, stage_name, tenant, grp), windrow.lanes l \
+       where i.spot = 3 and i.queue = g.queue and i.tenant = g.tenant and i.grp = g.grp \
+         and l.no = i.lane and l.stage_name = g.stage_name \
+       returning i.lane, i.class, i.tenant, i.serial) \
+     insert into windrow.line select * from back returning lane, class, tenant, serial";
+
+/// Of items that are still as they were when they came in line.
+const OUT_OF_LINE: &str = "delete from windrow.line l using windrow.items i \
+     where i.serial = any ($1) and l.lane = i.lane and l.class = i.class \
+       and l.tenant = i.tenant and l.serial = i.serial";
 
 const COUNTS: &str = "insert into windrow.counts (queue, tenant, status, slot, items, roots) \
      select queue, tenant, status, $6, items, roots from unnest($1::int[], $2::int[], \
@@ -81,6 +90,7 @@ impl Saving<'_> {
         }
         let gone = serials(&self.desk.decided.removed);
         for sql in [
+            OUT_OF_LINE,
             "delete from windrow.items where serial = any ($1)",
             "delete from windrow.history where serial = any ($1)",
             "delete from windrow.bodies where serial = any ($1)",
@@ -99,8 +109,7 @@ impl Saving<'_> {
         let (desk, decided) = (self.desk, &self.desk.decided);
         let parked = serials(decided.parked.iter().filter(|id| desk.is_parked(**id)));
         if !parked.is_empty() {
-            let sql = "update windrow.items set spot = 3 where serial = any ($1) and spot = 1";
-            self.step(step!(sql, parked));
+            self.step(step!("select windrow.park($1)", parked));
         }
         if !decided.freed.is_empty() {
             let names: Vec<String> = decided.freed.iter().map(|key| key.lock_name()).collect();

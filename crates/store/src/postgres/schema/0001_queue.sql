@@ -1,6 +1,6 @@
--- The queue. Times are milliseconds UTC. Live items are small rows in `items`; what the producer
--- said, what became of an item and what a parent knows of its children lie apart; ended items
--- leave for `history`.
+-- The queue. Times are milliseconds UTC. Live items are small rows in `items`; who may be claimed
+-- stands in `line`; what the producer said, what became of an item and what a parent knows of its
+-- children lie apart; ended items leave for `history`.
 
 create table windrow.store (
     one         boolean primary key default true check (one),
@@ -52,7 +52,7 @@ create table windrow.items (
     class       smallint not null,
     -- 0 pending, 1 held, 2 leased, 3 split
     state       smallint not null default 0,
-    -- 0 nowhere, 1 in line, 2 waits for its time, 3 parked until its group has room
+    -- 0 nowhere, 1 in line or out of it, 2 waits for its time, 3 parked until its group has room
     spot        smallint not null default 1,
     not_before  bigint not null default 0,
     lease       uuid,
@@ -66,16 +66,12 @@ create table windrow.items (
     place_generation int not null default 0,
     ordinal     bigint not null default 0,
     level       smallint not null default 0,
-    key         text collate "C",
-    -- How often its body was replaced.
-    edition     int not null default 0
-) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+    key         text collate "C"
+) with (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
--- Claims ask for `serial + 0`, which only this index has in order: one that read the primary key
--- instead would pass by everything that is leased or has gone.
-create index items_line on windrow.items (lane, class, tenant, (serial + 0)) where spot = 1;
 create index items_delayed on windrow.items (not_before) where spot = 2;
 create index items_parked on windrow.items (serial) where spot = 3;
+create index items_aside on windrow.items (lane) where state = 0 and spot <> 1;
 create index items_group on windrow.items (queue, tenant, grp, serial) where grp is not null;
 create index items_parent on windrow.items (parent, place_generation, ordinal)
     where parent is not null;
@@ -83,6 +79,21 @@ create index items_parent on windrow.items (parent, place_generation, ordinal)
 create unique index items_key on windrow.items (queue, tenant, key)
     where key is not null and state <> 1;
 create index items_cancelling on windrow.items (serial) where marks & 2 = 2;
+
+-- Who may be claimed, and where. A claim takes its items out of here and writes its lease: nothing
+-- else. What is pending with spot 1 and not here is out, on the lease that lists it, and was
+-- attempted once more than its row says.
+--
+-- Claims lock rows here and not in `items`. So whoever changes a row of `items` or `bodies` while
+-- the item is in line puts another row here in the place of the old one, which a claim that looked
+-- before it was changed does not find.
+create table windrow.line (
+    lane    int not null,
+    class   smallint not null,
+    tenant  int not null,
+    serial  bigint not null,
+    primary key (lane, class, tenant, serial)
+) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
 create table windrow.bodies (
     serial        bigint primary key,
@@ -97,8 +108,7 @@ create table windrow.bodies (
     blob          bytea,
     blob_bytes    bigint,
     metadata      text,
-    cloned_from   uuid,
-    edition       int not null default 0
+    cloned_from   uuid
 );
 
 -- Of live items. An ended one has its trail in its row.
@@ -235,18 +245,29 @@ create table windrow.counts (
 
 -- Live items with what lies beside them. Its marks say what an item has; what it has not, is not
 -- looked for.
-create view windrow.live as
+create view windrow.kept as
     select i.serial, i.queue, i.tenant, i.lane, i.route, i.stage, i.priority, i.attempts,
            i.deferrals, i.generation, i.skipped, i.marks, i.grp, i.parent, i.place_generation,
            i.ordinal, i.level, i.key, i.state, i.not_before, i.lease,
            t.trail::text as trail, y.tally, s.is_serial as successor,
-           p.current, p.total, p.message
+           p.current, p.total, p.message, i.class, i.spot
     from windrow.items i
     left join windrow.trails t on t.serial = case when i.marks & 8 = 8 then i.serial end
     left join windrow.tallies y on y.serial = case when i.marks & 16 = 16 then i.serial end
     left join windrow.successors s
         on s.of_serial = case when i.marks & 64 = 64 then i.serial end
-    left join windrow.progress p on p.serial = case when i.state = 2 then i.serial end;
+    left join windrow.progress p on p.serial = case when i.state in (0, 2) then i.serial end;
+
+-- And the lease that it is out on.
+create view windrow.live as
+    select k.*, o.id as out_on
+    from windrow.kept k
+    left join windrow.line l on l.lane = k.lane and l.class = k.class and l.tenant = k.tenant
+        and l.serial = case when k.state = 0 and k.spot = 1 then k.serial end
+    left join lateral (
+        select e.id from windrow.leases e
+        where k.state = 0 and k.spot = 1 and l.serial is null and k.serial = any (e.serials)
+        limit 1) o on true;
 
 -- Ended items, the same.
 create view windrow.ended as
@@ -268,12 +289,30 @@ begin
 end
 $$;
 
--- Live items and everything above them, locked, deepest first: a child has a higher serial than its
--- parent. They are read after they are locked, so that what lies beside them is as young.
-create function windrow.lock_items(wanted bigint[]) returns setof windrow.live
+-- Which of some items are in line, and which are out.
+create function windrow.places(wanted bigint[], out in_line bigint[], out away bigint[])
+language sql volatile as $$
+    select coalesce(array_agg(i.serial order by i.serial) filter (where l.serial is not null), '{}'),
+           coalesce(array_agg(i.serial order by i.serial) filter (where l.serial is null), '{}')
+    from windrow.items i
+    left join windrow.line l on l.lane = i.lane and l.class = i.class and l.tenant = i.tenant
+        and l.serial = i.serial
+    where i.serial = any (wanted) and i.state = 0 and i.spot = 1
+$$;
+
+-- Live items and everything above them, locked: the leases that some of them are out on, then
+-- places in line, then items, deepest first: a child has a higher serial than its parent. They are
+-- read after they are locked, so that what lies beside them is as young. The caller names the
+-- leases that it has locked already: for others all have to be looked at.
+create function windrow.lock_items(wanted bigint[], known uuid[]) returns setof windrow.live
 language plpgsql as $$
 declare
     above bigint[] := wanted;
+    place record;
+    later record;
+    unknown bigint[];
+    holders uuid[] := known;
+    locked bigint;
 begin
     loop
         above := array(select distinct parent from windrow.items
@@ -281,8 +320,41 @@ begin
         exit when cardinality(above) = 0;
         wanted := wanted || above;
     end loop;
+    place := windrow.places(wanted);
+    if cardinality(place.away) > 0 then
+        unknown := array(
+            select away.serial from unnest(place.away) away (serial) except
+            select held.serial from windrow.leases e, unnest(e.serials) held (serial)
+            where e.id = any (known));
+        if cardinality(unknown) > 0 then
+            holders := known || array(
+                select e.id from windrow.leases e
+                where exists (select from unnest(e.serials) held (serial)
+                              where held.serial = any (unknown))
+                order by e.id for update);
+        end if;
+    end if;
+    if cardinality(place.in_line) > 0 then
+        perform from windrow.items i
+        join windrow.line l on l.lane = i.lane and l.class = i.class and l.tenant = i.tenant
+            and l.serial = i.serial
+        where i.serial = any (place.in_line) order by l.serial desc for update of l;
+        get diagnostics locked = row_count;
+        perform windrow.expect(cardinality(place.in_line), locked);
+    end if;
     perform from windrow.items where serial = any (wanted) order by serial desc for update;
-    return query select * from windrow.live where serial = any (wanted);
+    -- Who has come in line or gone out of it since is not locked there.
+    later := windrow.places(wanted);
+    if later is distinct from place then
+        perform windrow.expect(1, 0);
+    end if;
+    return query
+        select k.*, o.id from windrow.kept k
+        left join (select e.id, held.serial
+                   from windrow.leases e, unnest(e.serials) held (serial)
+                   where e.id = any (holders)) o
+            on o.serial = case when k.state = 0 and k.spot = 1 then k.serial end
+        where k.serial = any (wanted);
 end
 $$;
 
@@ -295,7 +367,7 @@ end
 $$;
 
 -- The seats of a lane where somebody is in line, each with its first serial. Goes from seat to seat
--- by the index and reads one item of each.
+-- by the index and reads two rows of each.
 create function windrow.seats(in_lane int)
 returns table (class smallint, tenant int, first bigint) language plpgsql as $$
 #variable_conflict use_column
@@ -304,14 +376,14 @@ declare
     at_tenant int := 2147483647;
 begin
     loop
-        select i.class, i.tenant, i.serial into at_class, at_tenant, first
-        from windrow.items i
-        where i.lane = in_lane and i.spot = 1 and (i.class, i.tenant) < (at_class, at_tenant)
-        order by i.class desc, i.tenant desc, i.serial + 0 desc limit 1;
+        select l.class, l.tenant into at_class, at_tenant
+        from windrow.line l
+        where l.lane = in_lane and (l.class, l.tenant) < (at_class, at_tenant)
+        order by l.class desc, l.tenant desc, l.serial desc limit 1;
         exit when not found;
-        select i.serial into first from windrow.items i
-        where i.lane = in_lane and i.class = at_class and i.tenant = at_tenant and i.spot = 1
-        order by i.serial + 0 limit 1;
+        select l.serial into first from windrow.line l
+        where l.lane = in_lane and l.class = at_class and l.tenant = at_tenant
+        order by l.serial limit 1;
         -- The last one there may have been taken meanwhile.
         if found then
             class := at_class;
@@ -319,5 +391,56 @@ begin
             return next;
         end if;
     end loop;
+end
+$$;
+
+-- Takes items out of line until their groups have room. Whoever calls it has locked them there.
+create function windrow.park(parked bigint[]) returns void language sql as $$
+    with gone as (
+        update windrow.items set spot = 3 where serial = any (parked) and spot = 1
+        returning lane, class, tenant, serial)
+    delete from windrow.line l using gone g
+    where l.lane = g.lane and l.class = g.class and l.tenant = g.tenant and l.serial = g.serial
+$$;
+
+-- What waits in a stage of a queue.
+create function windrow.waiting_in(in_queue int, in_stage int) returns bigint
+language sql stable as $$
+    select coalesce(sum((select count(*) from windrow.line w where w.lane = l.no)
+                        + (select count(*) from windrow.items i
+                           where i.lane = l.no and i.state = 0 and i.spot <> 1)), 0)::bigint
+    from windrow.lanes l where l.queue = in_queue and l.stage_name = in_stage
+$$;
+
+-- Puts what waits in a lane where a new policy has it. Nothing stays parked: claims look again.
+create function windrow.reclass(in_lane int, retry_first boolean) returns void
+language plpgsql as $$
+declare
+    moved bigint[];
+begin
+    moved := array(
+        select i.serial from windrow.items i where i.lane = in_lane and i.spot > 0
+        and (i.spot = 3 or i.class <> i.priority * 2
+             + (case when retry_first and i.marks & 128 = 128 then 1 else 0 end)));
+    perform from windrow.items i
+    join windrow.line l on l.lane = i.lane and l.class = i.class and l.tenant = i.tenant
+        and l.serial = i.serial
+    where i.serial = any (moved) order by l.serial desc for update of l;
+    with gone as (
+        delete from windrow.line l using windrow.items i
+        where i.serial = any (moved) and l.lane = i.lane and l.class = i.class
+          and l.tenant = i.tenant and l.serial = i.serial
+        returning l.serial),
+    parked as (
+        select serial from windrow.items where serial = any (moved) and spot = 3),
+    now as (
+        update windrow.items i set spot = case when i.spot = 3 then 1 else i.spot end,
+            class = i.priority * 2
+                + (case when retry_first and i.marks & 128 = 128 then 1 else 0 end)
+        where i.serial = any (moved) and i.lane = in_lane
+        returning i.lane, i.class, i.tenant, i.serial)
+    insert into windrow.line
+    select * from now
+    where serial in (select serial from gone union all select serial from parked);
 end
 $$;

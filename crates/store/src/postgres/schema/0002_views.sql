@@ -128,13 +128,16 @@ create view windrow.policies as
 -- Every item, live or ended. `doing` is the state of a live one; an ended one has 4 and more:
 -- 4 completed, 5 failed, 6 cancelled, 7 skipped.
 create view windrow.every as
-    select i.serial, i.queue, i.tenant, i.lane, i.route, i.stage, i.priority, i.state as doing,
-           i.not_before, i.attempts, i.generation, i.skipped, i.parent, i.place_generation,
-           i.ordinal, i.key, t.trail, l.worker, l.granted, l.renewed, l.expires,
+    select i.serial, i.queue, i.tenant, i.lane, i.route, i.stage, i.priority,
+           case when o.serial is null then i.state else 2::smallint end as doing, i.not_before,
+           i.attempts + (case when o.serial is null or i.state = 2 then 0 else 1 end) as attempts,
+           i.generation, i.skipped, i.parent, i.place_generation,
+           i.ordinal, i.key, t.trail, o.worker, o.granted, o.renewed, o.expires,
            p.current, p.total, p.message, null::bigint as ended
     from windrow.items i
     left join windrow.trails t on t.serial = i.serial
-    left join windrow.leases l on l.id = i.lease
+    left join (select held.serial, e.worker, e.granted, e.renewed, e.expires
+               from windrow.leases e, unnest(e.serials) held (serial)) o on o.serial = i.serial
     left join windrow.progress p on p.serial = i.serial
     union all
     select h.serial, h.queue, h.tenant, h.lane, h.route, h.stage, h.priority, h.ended + 4::smallint,

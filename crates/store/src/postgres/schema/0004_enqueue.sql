@@ -146,32 +146,42 @@ create function windrow.with_key(
     in_queue int, of_tenant int, said text, out at bigint, out outcome text
 ) language plpgsql as $$
 declare
-    seen smallint;
-    held smallint;
+    i record;
+    holder uuid;
     behind bigint;
 begin
     loop
-        select serial, state into at, seen from windrow.items
+        select serial, lane, class, state, spot into i from windrow.items
         where queue = in_queue and tenant = of_tenant and key = said
           and key is not null and state <> 1;
         exit when not found;
-        if seen = 0 then
-            select state into held from windrow.items where serial = at for share;
-        else
-            select state into held from windrow.items where serial = at for update;
-        end if;
-        if not found or (held = 0) <> (seen = 0) then
+        at := i.serial;
+        outcome := 'duplicate';
+        if i.state = 0 and i.spot = 1 then
+            perform from windrow.line where lane = i.lane and class = i.class
+                and tenant = of_tenant and serial = at for share;
+            if found then
+                return;
+            end if;
+        elsif i.state = 0 then
+            perform from windrow.items where serial = at and state = 0 and spot = i.spot for share;
+            if found then
+                return;
+            end if;
             continue;
         end if;
-        if held = 0 then
-            outcome := 'duplicate';
-            return;
-        end if;
+        -- Whoever holds it must read it again.
+        update windrow.leases set changed = true where at = any (serials) returning id into holder;
+        select state, spot into i from windrow.items where serial = at for update;
+        continue when not found or (holder is null) = (i.state <> 3)
+            or (i.state = 0 and i.spot <> 1);
         select is_serial into behind from windrow.successors where of_serial = at;
         outcome := case when found then 'duplicate' else 'successor' end;
         at := case when found then behind else at end;
         return;
     end loop;
+    at := null;
+    outcome := null;
     if exists (select from windrow.settings s
                where s.queue = in_queue and s.plain->>'unique' = 'retained') then
         select serial into at from windrow.history
@@ -266,6 +276,7 @@ begin
     end if;
     perform windrow.count_item(in_queue, of_tenant, 0, 1);
     if in_line then
+        insert into windrow.line values (in_lane, priority * 2, of_tenant, new_serial);
         perform windrow.tell(in_lane, priority * 2, of_tenant, new_serial);
     end if;
     outcome := coalesce(outcome, 'created');

@@ -12,8 +12,8 @@ language sql stable as $$
       and not exists (select from windrow.gates g
           where g.resource = p.resource and g.closed_until > now)
       and (p.ahead_stage is null or p.ahead_max > (
-          select count(*) from windrow.items i join windrow.policies w on w.lane = i.lane
-          where w.queue_name = p.queue_name and w.stage = p.ahead_stage and i.state = 0))
+          select windrow.waiting_in(q.no, s.no) from windrow.names q, windrow.names s
+          where q.name = p.queue_name and s.name = p.ahead_stage))
 $$;
 
 -- Puts items in line whose time has come, and tells servers.
@@ -24,9 +24,10 @@ create function windrow.show_due(in_lanes int[], now bigint) returns void langua
             where spot = 2 and not_before <= now and lane = any (in_lanes)
             order by not_before limit 10000 for update skip locked)
         returning lane, class, tenant, serial),
+    came as (insert into windrow.line select * from due returning *),
     seats as (
         select lane, class, tenant, min(serial) as first, count(*) as items
-        from due group by lane, class, tenant)
+        from came group by lane, class, tenant)
     select pg_notify('windrow_ready', 'sql|' || lane || ',' || class || ',' || tenant || ','
         || first || ',' || items) from seats
 $$;
@@ -35,10 +36,10 @@ $$;
 create function windrow.first_behind(
     in_lane int, of_class smallint, of_tenant int, behind bigint
 ) returns bigint language sql as $$
-    select serial from windrow.items
-    where lane = in_lane and class = of_class and tenant = of_tenant and spot = 1
-      and serial + 0 > behind and parent is null
-    order by serial + 0 limit 1
+    select l.serial from windrow.line l join windrow.items i on i.serial = l.serial
+    where l.lane = in_lane and l.class = of_class and l.tenant = of_tenant
+      and l.serial > behind and i.parent is null
+    order by l.serial limit 1
 $$;
 
 -- Whether a group has room for an item that is locked. If not, the item waits aside until it has.
@@ -58,14 +59,17 @@ begin
         format('windrow group %s %s %s %s', i.queue, i.stage_name, i.tenant, i.grp), 0)) then
         return false;
     end if;
-    select count(*) filter (where m.state = 2), coalesce(min(m.serial) >= of_serial, true)
+    select count(*) filter (where m.state = 2 or (m.state = 0 and m.spot = 1 and w.serial is null)),
+           coalesce(min(m.serial) >= of_serial, true)
     into taken, is_first
     from windrow.items m join windrow.lanes l on l.no = m.lane and l.stage_name = i.stage_name
+    left join windrow.line w on w.lane = m.lane and w.class = m.class and w.tenant = m.tenant
+        and w.serial = m.serial
     where m.queue = i.queue and m.tenant = i.tenant and m.grp = i.grp;
     if taken < i.group_limit and (is_first or not i.ordered) then
         return true;
     end if;
-    update windrow.items set spot = 3 where serial = of_serial and spot = 1;
+    perform windrow.park(array[of_serial]);
     return false;
 end
 $$;
@@ -93,8 +97,9 @@ begin
         from unnest(seats) with ordinality s (lane, class, tenant, first, n)
         where s.first is not null order by s.class desc, s.first limit 1;
         exit when not found;
-        select serial into chosen from windrow.items
-        where serial = seat.first and lane = seat.lane and class = seat.class and spot = 1
+        select serial into chosen from windrow.line
+        where lane = seat.lane and class = seat.class and tenant = seat.tenant
+          and serial = seat.first
         for update skip locked;
         if found and windrow.has_room(chosen) then
             return chosen;
@@ -133,8 +138,9 @@ begin
     now := windrow.now_ms();
     select greatest(p.lease_ms, 1) into lasts
     from windrow.items i join windrow.policies p on p.lane = i.lane where i.serial = chosen;
-    update windrow.items set state = 2, spot = 0, not_before = 0, lease = new_lease,
-        attempts = attempts + 1 where serial = chosen;
+    delete from windrow.line l using windrow.items i
+    where i.serial = chosen and l.lane = i.lane and l.class = i.class and l.tenant = i.tenant
+      and l.serial = chosen;
     insert into windrow.leases (id, worker, granted, renewed, expires, lease_ms, items, serials)
     values (new_lease, coalesce(claim_next_job.worker, ''), now, now, now + lasts, lasts, 1,
         array[chosen]);
@@ -144,7 +150,7 @@ begin
     return query
         select windrow.item_id(chosen)::text, p.kind,
                windrow.payload_json(b.payload, b.blob, b.blob_bytes), new_lease,
-               windrow.at(now + lasts), i.attempts, p.queue_name, t.name, p.stage
+               windrow.at(now + lasts), i.attempts + 1, p.queue_name, t.name, p.stage
         from windrow.items i join windrow.policies p on p.lane = i.lane
         join windrow.names t on t.no = i.tenant join windrow.bodies b on b.serial = i.serial
         where i.serial = chosen;
