@@ -21,6 +21,8 @@ fn agrees(version: Version) {
             if let Err(difference) = run(seed, 300, world, &Model::new(1), &store) {
                 panic!("{version}: {difference}");
             }
+            let checked = stores.runtime().block_on(store.check()).expect("it can be read");
+            assert!(checked.faults.is_empty(), "{version}, seed {seed}: {:?}", checked.faults);
         }
     }
 }

@@ -76,7 +76,7 @@ struct Shared {
     advanced: AtomicU64,
     /// For so many batches to come, keys are looked up before they are used.
     doubts: AtomicU64,
-    /// The latest time that a batch was decided at, in milliseconds.
+    /// When a batch was last decided, in milliseconds.
     seen: AtomicU64,
     turns: Mutex<Turns>,
     ids: Arc<Mutex<IdSource>>,
@@ -112,8 +112,14 @@ impl Shared {
         self.advanced.fetch_add(1, Ordering::Relaxed) % PARKED_EVERY == PARKED_EVERY - 1
     }
 
+    /// The database's time is taken as it is, also when it was set back: what is done now and then
+    /// would otherwise not be done until it has caught up.
     fn saw(&self, now: Timestamp) {
-        self.seen.fetch_max(now.0, Ordering::Relaxed);
+        if self.keeps_time {
+            self.seen.store(now.0, Ordering::Relaxed);
+        } else {
+            self.seen.fetch_max(now.0, Ordering::Relaxed);
+        }
     }
 }
 

@@ -65,6 +65,14 @@ pub(crate) fn a_claimed_job_is_settled_in_windrow(ground: &Ground) {
     bed.is(other, Status::Pending);
 }
 
+pub(crate) fn a_transaction_that_cannot_see_others_may_not_claim(ground: &Ground) {
+    ground.bed.add(item().kind("A"));
+    let sql = "begin isolation level repeatable read; select windrow.claim_next_job(array['A'])";
+    let said = format!("{:#}", ground.stores.psql(sql).expect_err("it is refused"));
+    assert!(said.contains("needs a read committed transaction"), "{said}");
+    assert!(claim(ground, "array['A']").is_some());
+}
+
 pub(crate) fn a_lease_that_runs_out_is_taken_back(ground: &Ground) {
     let bed = &ground.bed;
     bed.add(item());

@@ -53,6 +53,7 @@ fn cases() -> Vec<(&'static str, Case)> {
             servers_and_sql_never_make_the_same_id;
         claim:
             a_claimed_job_is_settled_in_windrow
+            a_transaction_that_cannot_see_others_may_not_claim
             a_lease_that_runs_out_is_taken_back
             nothing_is_claimed_twice_at_once
             what_holds_an_item_up_in_windrow_holds_it_up_in_sql

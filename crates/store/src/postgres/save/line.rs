@@ -11,12 +11,6 @@ const TAKEN: &str = "delete from windrow.line where ctid = any ($1)";
 const COMES: &str = "insert into windrow.line \
      select * from unnest($1::int[], $2::smallint[], $3::int[], $4::bigint[])";
 
-/// Claims that looked before must not find them.
-const ANOTHER_ROW: &str = "with old as (delete from windrow.line l using windrow.items i \
-       where i.serial = any ($1) and l.lane = i.lane and l.class = i.class \
-         and l.tenant = i.tenant and l.serial = i.serial returning l.*) \
-     insert into windrow.line select * from old";
-
 impl Saving<'_> {
     /// What was claimed or changed leaves its place, before its row says that it is elsewhere.
     pub(super) fn out_of_line(&mut self) {
@@ -42,7 +36,8 @@ impl Saving<'_> {
         }
     }
 
-    /// What waits now and may be claimed.
+    /// What waits now and may be claimed. Also what only changed gets another row: a body, too, is
+    /// never replaced without its item.
     pub(super) fn in_line(&mut self) {
         let desk = self.desk;
         let mut come: Vec<(&Item, _)> = desk
@@ -50,20 +45,15 @@ impl Saving<'_> {
             .decided()
             .filter_map(|(_, item)| item.and_then(|item| Some((item, desk.spot(item)?))))
             .collect();
-        if !come.is_empty() {
-            come.sort_unstable_by_key(|(item, _)| item.id);
-            let lanes: Vec<i32> = come.iter().map(|(_, spot)| spot.lane as i32).collect();
-            let classes: Vec<i16> = come.iter().map(|(_, spot)| i16::from(spot.class)).collect();
-            let tenants: Vec<i32> = come.iter().map(|(_, spot)| spot.tenant as i32).collect();
-            let items = serials(come.iter().map(|(item, _)| &item.id));
-            self.step(step!(COMES, lanes, classes, tenants, items));
+        if come.is_empty() {
+            return;
         }
-        let replaced = desk.bodies.changed().into_iter();
-        let replaced = replaced.filter(|id| desk.items.was(id).is_some());
-        let replaced: Vec<ItemId> = replaced.filter(|id| !desk.items.is_changed(id)).collect();
-        if !replaced.is_empty() {
-            self.step(step!(ANOTHER_ROW, serials(&replaced)));
-        }
+        come.sort_unstable_by_key(|(item, _)| item.id);
+        let lanes: Vec<i32> = come.iter().map(|(_, spot)| spot.lane as i32).collect();
+        let classes: Vec<i16> = come.iter().map(|(_, spot)| i16::from(spot.class)).collect();
+        let tenants: Vec<i32> = come.iter().map(|(_, spot)| spot.tenant as i32).collect();
+        let items = serials(come.iter().map(|(item, _)| &item.id));
+        self.step(step!(COMES, lanes, classes, tenants, items));
     }
 
     /// Whether all that happened to an item that was in line is that somebody claimed it. Then its

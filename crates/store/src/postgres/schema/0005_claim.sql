@@ -128,6 +128,11 @@ declare
     new_lease uuid := gen_random_uuid();
     lasts bigint;
 begin
+    if current_setting('transaction_isolation') <> 'read committed' then
+        raise exception 'claim_next_job needs a read committed transaction, not a % one',
+            current_setting('transaction_isolation') using errcode = 'invalid_transaction_state',
+            hint = 'A stricter one cannot see what others took meanwhile.';
+    end if;
     perform windrow.check_bytes('worker', claim_next_job.worker, 128);
     lanes := array(select * from windrow.open_lanes(worker_types, claim_next_job.queue, now));
     perform windrow.show_due(lanes, now);
