@@ -80,6 +80,8 @@ pub(super) enum List {
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct Needs {
     pub(super) items: BTreeSet<ItemId>,
+    /// Items that have ended for certain.
+    pub(super) ended: BTreeSet<ItemId>,
     pub(super) bodies: BTreeSet<ItemId>,
     /// Items that are locked, of which it is not known what lies beside them.
     pub(super) beside: BTreeSet<ItemId>,

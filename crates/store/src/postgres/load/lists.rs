@@ -33,10 +33,11 @@ const ENDING: &str = "select generation::bigint, serial from (\
 
 const FOLDABLE: &str = "select row_number() over (order by ended_s, serial), serial \
      from windrow.history where parent is null and marks & 16 = 16 \
-     and not folded and not gaps and ended_s * 1000 + $1 < $2 \
+     and not folded and not gaps and ended_s < ($2::bigint - $1::bigint + 999) / 1000 \
      order by ended_s, serial limit $3";
 
-/// Too old, or more than its queue keeps of a tenant.
+/// Too old, or more than its queue keeps of a tenant. Both read the index from its beginning and
+/// no further than they must.
 const OVERDUE: &str = "with keep (queue, age, most) as (\
        select * from unnest($1::int[], $2::bigint[], $3::bigint[])), \
      kept as (\
@@ -48,7 +49,7 @@ const OVERDUE: &str = "with keep (queue, age, most) as (\
        select x.ended_s, x.serial from kept cross join lateral (\
          select ended_s, serial from windrow.history h \
          where h.parent is null and h.queue = kept.queue and h.tenant = kept.tenant \
-         and h.ended_s * 1000 < kept.since \
+         and h.ended_s < (kept.since + 999) / 1000 \
          order by ended_s, serial limit $7) x \
        union \
        select x.ended_s, x.serial from kept cross join lateral (\
@@ -100,8 +101,12 @@ impl Loading<'_> {
             .iter()
             .map(|row| (row.get::<_, i64>(0) as u32, self.desk.id(row.get(1))))
             .collect();
+        let wanted = match list {
+            List::Foldable | List::Overdue => &mut needs.ended,
+            _ => &mut needs.items,
+        };
         let ids = items.iter().map(|(_, id)| *id);
-        needs.items.extend(ids.filter(|id| !self.desk.items.is_known(id)));
+        wanted.extend(ids.filter(|id| !self.desk.items.is_known(id)));
         self.desk.lists.insert(list, Listed { items, asked: count });
     }
 

@@ -164,7 +164,7 @@ impl Loading<'_> {
             let all = needs.items.iter().chain(&needs.bodies).copied();
             all.filter(|id| !self.desk.items.is_known(id)).collect()
         };
-        let unknown: Vec<ItemId> = unknown.into_iter().collect();
+        let mut unknown: Vec<ItemId> = unknown.into_iter().collect();
         if !unknown.is_empty() {
             round.ask(Asked::Items, self.live(serials(unknown.iter().copied()), known));
         }
@@ -175,6 +175,7 @@ impl Loading<'_> {
             round.ask(Asked::Bodies, items::bodies(serials(needs.bodies)));
         }
         self.ask_groups(&needs.groups, round);
+        unknown.extend(needs.ended);
         self.ask_rest(needs.blobs, needs.requests, needs.live, needs.waiting, round);
         unknown
     }

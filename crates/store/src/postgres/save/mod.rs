@@ -7,7 +7,7 @@ mod line;
 
 use std::collections::BTreeMap;
 
-use windrow_core::item::Status;
+use windrow_core::item::{Marks, Status};
 use windrow_core::{Item, ItemId};
 
 use super::Error;
@@ -73,6 +73,24 @@ const OUT_OF_LINE: &str = "delete from windrow.line l using windrow.items i \
      where i.serial = any ($1) and l.lane = i.lane and l.class = i.class \
        and l.tenant = i.tenant and l.serial = i.serial";
 
+/// What is left of items that are removed: of all, of those that were live when the batch began, of
+/// parents, and of those that somebody waits behind.
+const GONE: [&str; 2] = [
+    "delete from windrow.history where serial = any ($1)",
+    "delete from windrow.bodies where serial = any ($1)",
+];
+const GONE_LIVE: [&str; 4] = [
+    OUT_OF_LINE,
+    "delete from windrow.items where serial = any ($1)",
+    "delete from windrow.trails where serial = any ($1)",
+    "delete from windrow.progress where serial = any ($1)",
+];
+const GONE_PARENTS: [&str; 2] = [
+    "delete from windrow.tallies where serial = any ($1)",
+    "delete from windrow.orphans where parent = any ($1)",
+];
+const GONE_SUCCEEDED: [&str; 1] = ["delete from windrow.successors where of_serial = any ($1)"];
+
 const COUNTS: &str = "insert into windrow.counts (queue, tenant, status, slot, items, roots) \
      select queue, tenant, status, $6, items, roots from unnest($1::int[], $2::int[], \
      $3::smallint[], $4::bigint[], $5::bigint[]) u (queue, tenant, status, items, roots) \
@@ -85,22 +103,21 @@ impl Saving<'_> {
     }
 
     fn removed(&mut self) {
-        if self.desk.decided.removed.is_empty() {
-            return;
-        }
-        let gone = serials(&self.desk.decided.removed);
-        for sql in [
-            OUT_OF_LINE,
-            "delete from windrow.items where serial = any ($1)",
-            "delete from windrow.history where serial = any ($1)",
-            "delete from windrow.bodies where serial = any ($1)",
-            "delete from windrow.trails where serial = any ($1)",
-            "delete from windrow.tallies where serial = any ($1)",
-            "delete from windrow.progress where serial = any ($1)",
-            "delete from windrow.successors where of_serial = any ($1)",
-            "delete from windrow.orphans where parent = any ($1)",
-        ] {
-            self.step(step!(sql, gone.clone()));
+        let desk = self.desk;
+        let was = |id: &ItemId| desk.items.was(id).filter(|item| item.is_done());
+        let lacks = |id: &ItemId, mark| was(id).is_some_and(|item| !item.has(mark));
+        // Most have ended before, and have nothing beside them.
+        let all = || desk.decided.removed.iter();
+        self.remove(all(), &GONE);
+        self.remove(all().filter(|id| was(id).is_none()), &GONE_LIVE);
+        self.remove(all().filter(|id| !lacks(id, Marks::PARENT)), &GONE_PARENTS);
+        self.remove(all().filter(|id| !lacks(id, Marks::SUCCEEDED)), &GONE_SUCCEEDED);
+    }
+
+    fn remove<'a>(&mut self, ids: impl Iterator<Item = &'a ItemId>, from: &[&'static str]) {
+        let gone = serials(ids);
+        if !gone.is_empty() {
+            from.iter().for_each(|sql| self.step(step!(sql, gone.clone())));
         }
     }
 
