@@ -80,8 +80,9 @@ pub enum Command {
     Reclaim {
         limit: usize,
     },
-    /// Gives every live lease more time, after a start or a gap in ticking: until then, or its own
-    /// length if that is shorter.
+    /// Gives every live lease more time, after a start or a gap in ticking: until then, but no more
+    /// than the limit of a grace and than its own length. Who does not know the store's time asks
+    /// for [`Timestamp::NEVER`].
     Grace {
         until: Timestamp,
     },

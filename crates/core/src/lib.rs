@@ -23,6 +23,7 @@ pub mod route;
 pub mod rules;
 pub mod settings;
 pub mod tally;
+pub mod text;
 pub mod time;
 pub mod trail;
 pub mod transitions;

@@ -14,12 +14,17 @@ pub const ERROR_MAX: usize = 4 * 1024;
 pub const METADATA_MAX: usize = 4 * 1024;
 /// Key bytes.
 pub const KEY_MAX: usize = 512;
-/// Bytes of any name: tenant, queue, kind, stage, group, worker, collection, branch.
+/// Bytes of any name: tenant, queue, kind, op, stage, group, worker, collection, branch, source
+/// type, content type, resource.
 pub const NAME_MAX: usize = 128;
 /// Bytes of descriptive fields: source_info, ref, progress message.
 pub const TEXT_MAX: usize = 1024;
 /// Stages of a route.
 pub const STAGES_MAX: usize = 16;
+/// Bytes of a route: all names in it and two for each. Sixteen stages with the longest names fit.
+/// It must lie whole in an index entry of PostgreSQL, which takes at most 2,704 bytes, as must a
+/// key, or a few names together.
+pub const ROUTE_MAX: usize = 2_560;
 /// Phases that a stage may announce for the items below it.
 pub const BELOW_MAX: usize = 16;
 /// Levels of a tree, the root included.

@@ -5,8 +5,9 @@
 
 use std::sync::{Arc, LazyLock};
 
-use crate::limits::{BELOW_MAX, NAME_MAX, STAGES_MAX};
+use crate::limits::{BELOW_MAX, NAME_MAX, ROUTE_MAX, STAGES_MAX};
 use crate::refusal::Refusal;
+use crate::text::{has_nul, limit};
 
 /// The stage of an item that was given no route.
 pub const DEFAULT_STAGE: &str = "work";
@@ -87,7 +88,11 @@ impl Route {
             if stage.below.len() > BELOW_MAX || stage.below.iter().any(|b| b.len() > NAME_MAX) {
                 return Err(Refusal::invalid("route", "a stage announces at most 16 phases"));
             }
+            if stage.below.iter().chain([&stage.name]).any(|name| has_nul(name)) {
+                let why = "a stage name must not have a NUL character (U+0000)";
+                return Err(Refusal::invalid("route", why));
+            }
         }
-        Ok(())
+        limit("route", self.weight(), ROUTE_MAX)
     }
 }

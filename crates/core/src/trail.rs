@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::id::LeaseId;
 use crate::item::Status;
 use crate::limits::{ATTEMPTS_KEPT, ERROR_MAX};
+use crate::text::kept;
 use crate::time::Timestamp;
 
 /// What became of an item.
@@ -147,14 +148,9 @@ impl Class {
 }
 
 impl Fault {
-    /// A fault whose message is cut to what we keep, at a character boundary.
+    /// A fault whose message is cut and mended to what we keep.
     pub fn new(class: Class, message: impl Into<String>) -> Fault {
-        let mut message = message.into();
-        if message.len() > ERROR_MAX {
-            let cut = (0..=ERROR_MAX).rev().find(|at| message.is_char_boundary(*at));
-            message.truncate(cut.unwrap_or(0));
-        }
-        Fault { class, message }
+        Fault { class, message: kept(message.into(), ERROR_MAX) }
     }
 }
 

@@ -3,24 +3,33 @@
 //! A store that groups by itself (the embedded one) takes as many submits at once as there are
 //! callers, and every command goes straight through. A store that pays per submit (PostgreSQL)
 //! takes a few; while they are under way the next commands gather and go as one batch. A further
-//! submit begins only when enough has gathered to be worth it.
+//! submit begins when enough has gathered to be worth it, or when somebody has waited for long: one
+//! batch that waits for a lock in the database must not hold up everybody else.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
+use windrow_core::Timestamp;
 use windrow_core::command::{Answer, Command, Request};
 use windrow_core::ports::{Now, Store, StoreError, Work};
 
-use crate::clock::Clock;
+use crate::clock::{Clock, before};
 
 type Reply = Result<Answer<Work>, StoreError>;
 
 /// Commands in one batch at most.
 const BATCH_MAX: usize = 256;
-/// Items in a batch for which it is worth to have another submit under way.
-const WORTH_IT: usize = 64;
+/// Items for which it is worth to have another submit under way: writing them takes longer than
+/// what every submit costs, whatever is in it.
+const ITEMS_WORTH_IT: usize = 64;
+/// Requests for which it is. Fewer had better share one submit and its commit; so many share them
+/// well enough, and those who wait for their answers to go on must not wait for each other.
+const REQUESTS_WORTH_IT: usize = 8;
+/// Who has waited for so long waits for a submit that is stuck or slow, not for company: several
+/// times what a submit takes when nothing holds it up.
+const PATIENCE_MS: u64 = 20;
 
 /// Gathers commands while submits are under way.
 #[derive(Debug)]
@@ -33,22 +42,36 @@ pub(crate) struct Batcher {
 #[derive(Debug, Default)]
 struct Intake {
     under_way: usize,
-    waiting: VecDeque<(Request, oneshot::Sender<Told>)>,
+    /// Who came first is in front.
+    waiting: VecDeque<Waiting>,
     /// Items that those who wait name.
     items: usize,
+}
+
+/// Somebody who waits for a submit to begin.
+#[derive(Debug)]
+struct Waiting {
+    since: Timestamp,
+    request: Request,
+    sender: oneshot::Sender<Told>,
 }
 
 impl Intake {
     /// Whether a request of so many items begins a submit at once, with whatever waits.
     fn may_begin(&self, items: usize, width: usize) -> bool {
-        self.under_way == 0
-            || width == usize::MAX
-            || (self.under_way < width && self.items + items >= WORTH_IT)
+        let worth_it =
+            self.items + items >= ITEMS_WORTH_IT || self.waiting.len() + 1 >= REQUESTS_WORTH_IT;
+        self.under_way == 0 || width == usize::MAX || (self.under_way < width && worth_it)
     }
 
-    fn take(&mut self, count: usize) -> Vec<(Request, oneshot::Sender<Told>)> {
+    /// Whether somebody has waited for too long.
+    fn is_late(&self, now: Timestamp) -> bool {
+        self.waiting.front().is_some_and(|first| now.since(first.since) >= PATIENCE_MS)
+    }
+
+    fn take(&mut self, count: usize) -> Vec<Waiting> {
         let taken: Vec<_> = self.waiting.drain(..count).collect();
-        self.items -= taken.iter().map(|(request, _)| items_of(request)).sum::<usize>();
+        self.items -= taken.iter().map(|one| items_of(&one.request)).sum::<usize>();
         taken
     }
 }
@@ -61,6 +84,14 @@ fn items_of(request: &Request) -> usize {
         Command::Settle { items, .. } => items.len(),
         _ => 1,
     }
+}
+
+/// What becomes of a request that arrives.
+#[derive(Debug)]
+enum Entered {
+    Begins(Request, Turn),
+    /// Since when it waits, and where it will hear.
+    Waits(Timestamp, oneshot::Receiver<Told>),
 }
 
 /// What a waiting caller is told.
@@ -84,27 +115,65 @@ impl Batcher {
         clock: &C,
         request: Request,
     ) -> Reply {
-        let receiver = {
-            let mut intake = self.intake.lock();
-            let items = items_of(&request);
-            if intake.may_begin(items, self.width) {
-                intake.under_way += 1;
-                Err((request, Turn(Some(Arc::clone(&self.intake)))))
-            } else {
-                let (sender, receiver) = oneshot::channel();
-                intake.items += items;
-                intake.waiting.push_back((request, sender));
-                Ok(receiver)
-            }
+        let (since, receiver) = match self.enter(clock, request) {
+            Entered::Begins(request, turn) => return self.lead(store, clock, request, turn).await,
+            Entered::Waits(since, receiver) => (since, receiver),
         };
-        match receiver {
-            Err((request, turn)) => self.lead(store, clock, request, turn).await,
-            Ok(receiver) => match receiver.await {
-                Ok(Told::Answer(answer)) => answer,
-                Ok(Told::Lead(request, turn)) => self.lead(store, clock, request, turn).await,
-                Err(_) => Err(left_alone()),
-            },
+        match self.hear(clock, since, receiver).await {
+            Some(Told::Answer(answer)) => answer,
+            Some(Told::Lead(request, turn)) => self.lead(store, clock, request, turn).await,
+            None => Err(left_alone()),
         }
+    }
+
+    fn enter(&self, clock: &impl Clock, request: Request) -> Entered {
+        let mut intake = self.intake.lock();
+        let items = items_of(&request);
+        if intake.may_begin(items, self.width) {
+            intake.under_way += 1;
+            return Entered::Begins(request, self.turn());
+        }
+        let (sender, receiver) = oneshot::channel();
+        let since = clock.now();
+        intake.items += items;
+        intake.waiting.push_back(Waiting { since, request, sender });
+        Entered::Waits(since, receiver)
+    }
+
+    /// What somebody is told who waits since a moment. While it waits, it looks once whether it is
+    /// time for another submit.
+    async fn hear<C: Clock>(
+        &self,
+        clock: &C,
+        since: Timestamp,
+        mut receiver: oneshot::Receiver<Told>,
+    ) -> Option<Told> {
+        // Once is enough: if no further submit may begin by then, the next that ends gives its
+        // turn to whoever came first.
+        if self.width > 1 {
+            match before(clock, since.plus(PATIENCE_MS), &mut receiver).await {
+                Some(told) => return told.ok(),
+                None => self.relieve(clock.now()),
+            }
+        }
+        receiver.await.ok()
+    }
+
+    /// Gives a turn to the first who waits, if that takes too long and the store takes one more.
+    /// Who looks may be under way already, with others; that does not make anybody late.
+    fn relieve(&self, now: Timestamp) {
+        let turn = {
+            let mut intake = self.intake.lock();
+            let begins = intake.is_late(now) && intake.under_way < self.width;
+            intake.under_way += usize::from(begins);
+            begins.then(|| self.turn())
+        };
+        drop(turn);
+    }
+
+    /// A turn that was counted as under way.
+    fn turn(&self) -> Turn {
+        Turn(Some(Arc::clone(&self.intake)))
     }
 
     /// Submits a request together with all that wait. Then the turn goes to who waits by then.
@@ -118,7 +187,7 @@ impl Batcher {
         let (mut batch, senders): (Vec<Request>, Vec<_>) = {
             let mut intake = self.intake.lock();
             let count = intake.waiting.len().min(BATCH_MAX - 1);
-            intake.take(count).into_iter().unzip()
+            intake.take(count).into_iter().map(|one| (one.request, one.sender)).unzip()
         };
         batch.push(own);
         let now = if store.keeps_time() { Now::Database } else { Now::Given(clock.now()) };
@@ -155,7 +224,7 @@ impl Drop for Turn {
                 intake.under_way -= usize::from(next.is_none());
                 next
             };
-            let Some((request, sender)) = next else { return };
+            let Some(Waiting { request, sender, .. }) = next else { return };
             let turn = Turn(Some(Arc::clone(&intake)));
             match sender.send(Told::Lead(request, turn)) {
                 Err(Told::Lead(_, mut turn)) => turn.0 = None,

@@ -7,7 +7,7 @@ use windrow_core::limits::RETRY_AFTER_MS;
 use windrow_core::ports::{Store, Work};
 use windrow_core::{RequestId, Timestamp};
 
-use crate::clock::Clock;
+use crate::clock::{Clock, before};
 use crate::engine::{Engine, Failure};
 
 impl<S: Store, C: Clock> Engine<S, C> {
@@ -57,33 +57,9 @@ impl<S: Store, C: Clock> Engine<S, C> {
             if claimed.is_some() || self.clock().now() >= deadline {
                 return Ok(claimed);
             }
-            let called = ticket.called();
-            let timed_out = self.clock().sleep_until(deadline);
-            if first_of(called, timed_out).await == First::Second {
+            if before(self.clock(), deadline, ticket.called()).await.is_none() {
                 return self.try_claim(claim, request).await;
             }
         }
     }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum First {
-    First,
-    Second,
-}
-
-/// Waits for whichever of two ends first.
-async fn first_of(a: impl Future<Output = ()>, b: impl Future<Output = ()>) -> First {
-    let mut a = std::pin::pin!(a);
-    let mut b = std::pin::pin!(b);
-    std::future::poll_fn(|cx| {
-        if a.as_mut().poll(cx).is_ready() {
-            std::task::Poll::Ready(First::First)
-        } else if b.as_mut().poll(cx).is_ready() {
-            std::task::Poll::Ready(First::Second)
-        } else {
-            std::task::Poll::Pending
-        }
-    })
-    .await
 }

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime};
 
 use windrow_core::Timestamp;
@@ -11,6 +12,21 @@ pub trait Clock: Send + Sync + 'static {
     fn now(&self) -> Timestamp;
     /// Waits until a moment has come.
     fn sleep_until(&self, at: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+}
+
+/// What a future gives, if it ends before a moment has come.
+pub(crate) async fn before<T>(
+    clock: &impl Clock,
+    at: Timestamp,
+    future: impl Future<Output = T>,
+) -> Option<T> {
+    let mut future = std::pin::pin!(future);
+    let mut moment = clock.sleep_until(at);
+    std::future::poll_fn(|cx| match future.as_mut().poll(cx) {
+        Poll::Ready(done) => Poll::Ready(Some(done)),
+        Poll::Pending => moment.as_mut().poll(cx).map(|()| None),
+    })
+    .await
 }
 
 /// The machine's clock, which never runs back: the wall clock is read once, and from then on time

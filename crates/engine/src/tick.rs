@@ -4,10 +4,16 @@
 //! calls it with the machine's clock. After a start or a gap in which nobody ticked, live leases
 //! get more time first, because nobody could renew them. Of several servers one does all this; the
 //! others ask again every second whether it is still there.
+//!
+//! A step is bounded by time, however much there is to sweep: only between steps does the server
+//! say that it is still there, and look for leases that have run out.
+//!
+//! A store that keeps time says when something is due by its own clock, which need not agree with
+//! this server's. So a due time only decides when to look again, within bounds.
 
 use windrow_core::Timestamp;
 use windrow_core::command::{Answer, Command};
-use windrow_core::limits::{COMMAND_ITEMS_MAX, GRACE_MS};
+use windrow_core::limits::COMMAND_ITEMS_MAX;
 use windrow_core::ports::{Lead, Store, StoreError};
 
 use crate::clock::Clock;
@@ -28,7 +34,13 @@ pub struct Job {
 const STEP_MAX_MS: u64 = 1_000;
 /// Nobody ticked for so long: leases get their grace.
 const GAP_MS: u64 = 5_000;
-/// Slices that one step works through before it lets others in.
+/// Shortest time until the next step when something seems due of which nothing came: by the store's
+/// clock its time is still ahead.
+const EARLY_MS: u64 = 50;
+/// How long one step goes on with slices of one job after another before it lets others in. Far
+/// below the time after which another server leads, or nobody seems to have ticked.
+const WORK_MAX_MS: u64 = 1_000;
+/// Slices of one job in one step, however fast they are.
 const SLICES_MAX: usize = 64;
 
 /// The engine's jobs.
@@ -52,9 +64,9 @@ impl Default for Jobs {
 }
 
 impl Job {
-    fn ran(&mut self, now: Timestamp, handled: u64) {
+    fn ran(&mut self, now: Timestamp, handled: u64, more: bool) {
         self.last = Some(now);
-        self.next = now.plus(self.every_ms);
+        self.next = if more { now } else { now.plus(self.every_ms) };
         self.handled = handled;
     }
 }
@@ -70,59 +82,74 @@ impl<S: Store, C: Clock> Engine<S, C> {
             Lead::Follows => return Ok(now.plus(STEP_MAX_MS)),
         };
         if gap {
-            self.submit(Command::Grace { until: now.plus(GRACE_MS) }).await?;
+            // As much as the rules give, reckoned from the time at which the store decides.
+            self.submit(Command::Grace { until: Timestamp::NEVER }).await?;
         }
         self.store().advance(now).await?;
         // Only now: a store that cannot be reached takes no renewals either, which is a gap.
         self.jobs().lock().stepped = Some(now);
+        let more = self.work(now).await?;
+        let next = self.store().next_due().await?.unwrap_or(Timestamp::NEVER);
+        let early = next <= now && !more;
+        let least = if early { self.clock().now().plus(EARLY_MS) } else { now.plus(1) };
+        let jobs = self.jobs().lock();
+        let soonest = next.min(jobs.sweep.next).min(jobs.reclaim.next);
+        Ok(soonest.min(now.plus(STEP_MAX_MS)).max(least))
+    }
+
+    /// Runs the jobs that are due, for a while. Whether one of them has more to do.
+    async fn work(&self, now: Timestamp) -> Result<bool, Failure> {
+        let until = now.plus(WORK_MAX_MS);
         let (reclaim, sweep) = {
             let jobs = self.jobs().lock();
             (jobs.reclaim.next, jobs.sweep.next)
         };
         let due = self.store().next_due().await?;
+        let mut has_more = false;
         if reclaim <= now || due.is_some_and(|due| due <= now) {
-            let handled = self.reclaim().await?;
-            self.jobs().lock().reclaim.ran(now, handled);
+            let (handled, more) = self.reclaim(until).await?;
+            self.jobs().lock().reclaim.ran(now, handled, more);
+            has_more |= more;
         }
         if sweep <= now {
-            let (handled, more) = self.sweep().await?;
-            {
-                let mut jobs = self.jobs().lock();
-                jobs.sweep.ran(now, handled);
-                if more {
-                    jobs.sweep.next = now;
-                }
-            }
+            let (handled, more) = self.sweep(until).await?;
+            self.jobs().lock().sweep.ran(now, handled, more);
+            has_more |= more;
             self.presence().forget(&self.store().leases().await?, now);
         }
-        let next = self.store().next_due().await?.unwrap_or(Timestamp::NEVER);
-        let jobs = self.jobs().lock();
-        let soonest = next.min(jobs.sweep.next).min(jobs.reclaim.next);
-        Ok(soonest.max(now.plus(1)).min(now.plus(STEP_MAX_MS)))
+        Ok(has_more)
     }
 
-    async fn reclaim(&self) -> Result<u64, Failure> {
+    /// Slices of reclaiming, at least one. How many items came back, and whether there are more.
+    async fn reclaim(&self, until: Timestamp) -> Result<(u64, bool), Failure> {
         let mut handled = 0;
         for _ in 0..SLICES_MAX {
             let limit = COMMAND_ITEMS_MAX / 10;
             let answer = self.submit(Command::Reclaim { limit }).await?;
-            let Answer::Reclaimed(reclaimed) = answer else { break };
+            let Answer::Reclaimed(reclaimed) = answer else { return Ok((handled, false)) };
             handled += u64::from(reclaimed.items);
             if !reclaimed.more {
+                return Ok((handled, false));
+            }
+            if self.clock().now() >= until {
                 break;
             }
         }
-        Ok(handled)
+        Ok((handled, true))
     }
 
-    async fn sweep(&self) -> Result<(u64, bool), Failure> {
+    /// The same for sweeping.
+    async fn sweep(&self, until: Timestamp) -> Result<(u64, bool), Failure> {
         let mut handled = 0;
         for _ in 0..SLICES_MAX {
             let answer = self.submit(Command::Sweep { limit: COMMAND_ITEMS_MAX }).await?;
-            let Answer::Swept(swept) = answer else { break };
+            let Answer::Swept(swept) = answer else { return Ok((handled, false)) };
             handled += u64::from(swept.cancelled + swept.folded + swept.removed);
             if !swept.more {
                 return Ok((handled, false));
+            }
+            if self.clock().now() >= until {
+                break;
             }
         }
         Ok((handled, true))

@@ -387,6 +387,79 @@ fn commands_that_arrive_during_a_submit_go_together_in_the_next_one() {
     assert_eq!(store.submits.load(Ordering::SeqCst), 2, "one alone, five together");
 }
 
+type Enqueueing<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
+
+fn enqueueing(queue: &Queue<Slow>) -> Enqueueing<'_> {
+    Box::pin(async { add_one(queue).await })
+}
+
+async fn add_one(queue: &Queue<Slow>) {
+    let each = queue.enqueue(vec![item()], None).await.expect("it is answered");
+    assert!(each[0].is_ok(), "{each:?}");
+}
+
+fn is_over(call: &mut Enqueueing<'_>) -> bool {
+    call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready()
+}
+
+#[test]
+fn a_batch_that_does_not_come_back_holds_up_a_later_request_for_a_moment_only() {
+    // Small requests waited for the one batch under way, however long a lock held that up.
+    let (store, hands) = (slow(), Hands::default());
+    let queue = Engine::new(store.clone(), hands.clone(), Limits::default(), 3);
+    let submits = || store.submits.load(Ordering::SeqCst);
+    let mut stuck = enqueueing(&queue);
+    let mut second = enqueueing(&queue);
+    let mut along = enqueueing(&queue);
+    assert!(!is_over(&mut stuck) && !is_over(&mut second) && !is_over(&mut along));
+    hands.0.advance(19);
+    assert!(!is_over(&mut second));
+    assert_eq!(submits(), 1, "so far it waits for company");
+    hands.0.advance(1);
+    assert!(!is_over(&mut second));
+    assert_eq!(submits(), 2, "it does not wait for what is stuck");
+    let mut third = enqueueing(&queue);
+    assert!(!is_over(&mut third));
+    hands.0.advance(10);
+    assert!(!is_over(&mut along) && !is_over(&mut third));
+    assert_eq!(submits(), 2, "who is under way is not late, and who came later has time");
+    store.open.store(1, Ordering::SeqCst);
+    assert!(is_over(&mut second) && is_over(&mut along) && is_over(&mut third));
+    assert_eq!(submits(), 3);
+    let mut last = enqueueing(&queue);
+    assert!(!is_over(&mut last), "the first is still under way");
+    hands.0.advance(20);
+    assert!(is_over(&mut last));
+}
+
+#[test]
+fn small_requests_gather_while_one_is_under_way_until_they_are_worth_another() {
+    let store = slow();
+    let queue = Engine::new(store.clone(), Hands::default(), Limits::default(), 4);
+    let submits = || store.submits.load(Ordering::SeqCst);
+    let mut calls: Vec<_> = (0..8).map(|_| enqueueing(&queue)).collect();
+    assert!(!calls.iter_mut().any(is_over));
+    assert_eq!(submits(), 1, "one is under way, seven gather");
+    let mut eighth = enqueueing(&queue);
+    assert!(!is_over(&mut eighth));
+    assert_eq!(submits(), 2, "eight are worth a submit of their own");
+    store.open.store(1, Ordering::SeqCst);
+    assert!(is_over(&mut eighth), "it took the others along");
+    assert!(calls[1..].iter_mut().all(is_over));
+    assert_eq!(submits(), 2);
+}
+
+#[test]
+fn a_store_that_takes_one_submit_at_a_time_gets_one_however_long_it_takes() {
+    let (store, hands) = (slow(), Hands::default());
+    let queue = Engine::new(store.clone(), hands.clone(), Limits::default(), 1);
+    let mut calls: Vec<_> = (0..20).map(|_| enqueueing(&queue)).collect();
+    assert!(!calls.iter_mut().any(is_over));
+    hands.0.advance(60_000);
+    assert!(!calls.iter_mut().any(is_over));
+    assert_eq!(store.submits.load(Ordering::SeqCst), 1);
+}
+
 #[test]
 fn a_caller_that_goes_away_leaves_nobody_else_without_an_answer() {
     let store = slow();

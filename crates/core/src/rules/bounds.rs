@@ -3,11 +3,12 @@
 //! Looks only at the command. Items are checked one by one where they are added, so that one that
 //! is unsound does not undo the others.
 
-use crate::command::{Command, Outcome, Scope};
+use crate::command::{Claim, Command, Outcome, Scope};
 use crate::id::ItemId;
 use crate::limits::BLOB_MAX;
 use crate::refusal::Refusal;
-use crate::rules::enqueue::name;
+use crate::settings::{Policy, Settings};
+use crate::text::name;
 
 /// How many items a settle creates.
 pub(super) fn created(items: &[(ItemId, Outcome)]) -> usize {
@@ -19,15 +20,15 @@ pub(super) fn created(items: &[(ItemId, Outcome)]) -> usize {
     items.iter().map(|(_, outcome)| of(outcome)).sum()
 }
 
-/// Refuses names that are empty or too long to keep.
+/// Refuses names that are empty, too long to keep or unfit.
 pub(super) fn check_names(command: &Command) -> Result<(), Refusal> {
     match command {
-        Command::Claim(claim) => name("worker", &claim.worker, false),
+        Command::Claim(claim) => check_claim(claim),
+        Command::Retry { from_stage, .. } => optional("from_stage", from_stage.as_deref()),
         Command::Pause(scope) | Command::Resume(scope) => check_scope(scope),
         Command::Configure { queue, settings } => {
             name("queue", queue, true)?;
-            settings.stages.iter().try_for_each(|of| name("stage", &of.stage, true))?;
-            settings.kinds.iter().try_for_each(|of| name("kind", &of.kind, true))
+            check_settings(settings)
         }
         Command::Gate { resource, .. } => name("resource", resource, true),
         Command::Blob { tenant, blob } => {
@@ -40,6 +41,36 @@ pub(super) fn check_names(command: &Command) -> Result<(), Refusal> {
         }
         _ => Ok(()),
     }
+}
+
+/// Names that a claim asks for get numbers and index entries in some stores, as others do.
+fn check_claim(claim: &Claim) -> Result<(), Refusal> {
+    name("worker", &claim.worker, false)?;
+    for (field, asked) in [
+        ("queue", &claim.queues),
+        ("stage", &claim.stages),
+        ("kind", &claim.kinds),
+        ("tenant", &claim.tenants),
+    ] {
+        asked.iter().try_for_each(|text| name(field, text, false))?;
+    }
+    Ok(())
+}
+
+fn check_settings(settings: &Settings) -> Result<(), Refusal> {
+    settings.stages.iter().try_for_each(|of| name("stage", &of.stage, true))?;
+    settings.kinds.iter().try_for_each(|of| name("kind", &of.kind, true))?;
+    check_policy(&settings.defaults)?;
+    settings.stages.iter().try_for_each(|of| check_policy(&of.policy))
+}
+
+fn check_policy(policy: &Policy) -> Result<(), Refusal> {
+    optional("resource", policy.resource.as_deref())?;
+    optional("ahead", policy.ahead.as_ref().map(|ahead| &*ahead.stage))
+}
+
+fn optional(field: &'static str, text: Option<&str>) -> Result<(), Refusal> {
+    text.map_or(Ok(()), |text| name(field, text, false))
 }
 
 fn check_scope(scope: &Scope) -> Result<(), Refusal> {

@@ -10,14 +10,14 @@ use crate::id::ItemId;
 use crate::item::{Body, Item, Marks, State};
 use crate::ledger::Ledger;
 use crate::limits::{
-    DELAY_MAX_MS, KEY_MAX, METADATA_MAX, NAME_MAX, PAYLOAD_INLINE_MAX, PRIORITY_MAX,
-    RETRY_AFTER_MS, TEXT_MAX,
+    DELAY_MAX_MS, KEY_MAX, METADATA_MAX, PAYLOAD_INLINE_MAX, PRIORITY_MAX, RETRY_AFTER_MS, TEXT_MAX,
 };
 use crate::planted::{Bug, is_planted};
 use crate::refusal::Refusal;
 use crate::rules::retry::leave_children;
 use crate::rules::{Decision, apply, guarded};
 use crate::settings::Unique;
+use crate::text::{fits, limit, name};
 use crate::time::Timestamp;
 use crate::transitions::Event;
 
@@ -226,28 +226,17 @@ pub(crate) fn validate_body(body: &Body) -> Result<(), Refusal> {
     ] {
         text.as_deref().map_or(Ok(()), |text| name(field, text, false))?;
     }
-    limit("key", body.key.as_ref().map_or(0, String::len), KEY_MAX)?;
     if body.key.as_deref() == Some("") {
         return Err(Refusal::invalid("key", "must not be empty; leave it out for none"));
     }
-    limit("source_info", body.source_info.as_ref().map_or(0, String::len), TEXT_MAX)?;
-    limit("ref", body.reference.as_ref().map_or(0, String::len), TEXT_MAX)?;
-    limit("metadata", body.metadata.as_ref().map_or(0, String::len), METADATA_MAX)?;
+    for (field, text, max) in [
+        ("key", &body.key, KEY_MAX),
+        ("source_info", &body.source_info, TEXT_MAX),
+        ("ref", &body.reference, TEXT_MAX),
+        ("metadata", &body.metadata, METADATA_MAX),
+    ] {
+        text.as_deref().map_or(Ok(()), |text| fits(field, text, max))?;
+    }
     limit("payload", body.payload.inline_len(), PAYLOAD_INLINE_MAX)?;
     body.route.validate()
-}
-
-/// Refuses a name that is too long, or empty although it is required.
-pub(crate) fn name(field: &'static str, text: &str, required: bool) -> Result<(), Refusal> {
-    if required && text.is_empty() {
-        return Err(Refusal::invalid(field, "must not be empty"));
-    }
-    limit(field, text.len(), NAME_MAX)
-}
-
-fn limit(field: &'static str, len: usize, max: usize) -> Result<(), Refusal> {
-    if len > max {
-        return Err(Refusal::invalid(field, format!("has {len} bytes; at most {max}")));
-    }
-    Ok(())
 }

@@ -61,7 +61,7 @@ fn again<L: Ledger>(ledger: &L, mut answer: Answer) -> Answer {
 }
 
 fn run<L: Ledger>(ledger: &mut L, command: Command, now: Timestamp) -> Answer {
-    if let Err(refusal) = check_size(&command) {
+    if let Err(refusal) = check(&command) {
         return Answer::Refused(refusal);
     }
     match command {
@@ -117,8 +117,8 @@ fn run<L: Ledger>(ledger: &mut L, command: Command, now: Timestamp) -> Answer {
     }
 }
 
-/// Refuses a command that names more than one step may handle.
-fn check_size(command: &Command) -> Result<(), Refusal> {
+/// Refuses a command that names more than one step may handle, or what cannot be a name.
+fn check(command: &Command) -> Result<(), Refusal> {
     let items = match command {
         Command::Enqueue(items) => items.len(),
         Command::Claim(claim) => claim.max,

@@ -10,6 +10,7 @@ use crate::command::{Answer, Reclaimed};
 use crate::id::ItemId;
 use crate::item::{End, Marks, State};
 use crate::ledger::Ledger;
+use crate::limits::GRACE_MS;
 use crate::planted::{Bug, is_planted};
 use crate::retry::delay_ms;
 use crate::rules::settle::Step;
@@ -65,9 +66,10 @@ fn expire<L: Ledger>(ledger: &L, id: ItemId, lease: Lease, now: Timestamp) -> De
     Ok(((), step.finish(Ending::Expired)?))
 }
 
-/// Extends every live lease up to `until`, but by no more than its own length: while nobody ticked,
-/// nobody could renew.
+/// Extends every live lease up to `until`, but by no more than the grace that a gap is worth and by
+/// no more than its own length: while nobody ticked, nobody could renew.
 pub fn grace<L: Ledger>(ledger: &mut L, until: Timestamp, now: Timestamp) -> Answer {
+    let until = until.min(now.plus(GRACE_MS));
     let mut changes = Changes::default();
     for lease in ledger.expiring_before(until) {
         if let Some(lease) = ledger.lease(lease) {

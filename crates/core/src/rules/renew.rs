@@ -9,6 +9,7 @@ use crate::ledger::Ledger;
 use crate::limits::{LEASE_MAX_MS, LEASE_MIN_MS, TEXT_MAX};
 use crate::refusal::Refusal;
 use crate::rules::{Decision, known};
+use crate::text::kept;
 use crate::time::Timestamp;
 use crate::trail::Progress;
 
@@ -41,10 +42,7 @@ pub fn progress<L: Ledger>(
     if item.lease() != Some(lease) {
         return Err(Refusal::LeaseLost { lease });
     }
-    if progress.message.len() > TEXT_MAX {
-        let cut = (0..=TEXT_MAX).rev().find(|at| progress.message.is_char_boundary(*at));
-        progress.message.truncate(cut.unwrap_or(0));
-    }
+    progress.message = kept(progress.message, TEXT_MAX);
     if let Some(before) = ledger.trail(&item)?.progress
         && before.total == progress.total
     {

@@ -9,6 +9,7 @@ use tokio_postgres::Row;
 use windrow_core::command::{Command, Outcome, Request};
 use windrow_core::item::Body;
 use windrow_core::route::Route;
+use windrow_core::text::name;
 
 use super::Error;
 use super::load::unpack;
@@ -42,14 +43,17 @@ impl<'a> Wanted<'a> {
         self.route(names, &body.route);
     }
 
+    /// What the rules will refuse gets no number: the database might refuse it too, and with it
+    /// everything else.
     pub(super) fn text(&mut self, names: &Names, text: &Arc<str>) {
-        if names.find(text).is_none() {
+        if names.find(text).is_none() && name("name", text, false).is_ok() {
             self.texts.insert(Arc::clone(text));
         }
     }
 
     fn route(&mut self, names: &Names, route: &Arc<Route>) {
-        if names.find_route(route).is_none() && !self.routes.contains(route) {
+        let is_new = names.find_route(route).is_none() && !self.routes.contains(route);
+        if is_new && route.validate().is_ok() {
             self.routes.push(Arc::clone(route));
         }
         route.stages.iter().for_each(|stage| self.text(names, &stage.name));

@@ -6,8 +6,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use windrow_core::command::{Command, EnqueueOutcome, Enqueued, Grant, Request};
-use windrow_core::limits::COMMAND_ITEMS_MAX;
+use windrow_core::limits::{COMMAND_ITEMS_MAX, KEY_MAX};
 use windrow_core::ports::{Now, StoreError, Work};
+use windrow_core::text::fits;
 use windrow_core::{Answer, Item, ItemId, LeaseId, Refusal, decide};
 
 use super::desk::{Desk, Setting};
@@ -239,6 +240,8 @@ impl Postgres {
                     let names = names.read();
                     let keys = items.iter().filter_map(|new| {
                         let (body, key) = (&new.body, new.body.key.as_deref()?);
+                        // The rules will refuse it; the database must not see it.
+                        fits("key", key, KEY_MAX).ok()?;
                         let (queue, tenant) = (names.find(&body.queue)?, names.find(&body.tenant)?);
                         Some(Key { queue, tenant, key: key.into() })
                     });

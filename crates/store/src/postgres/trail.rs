@@ -127,8 +127,9 @@ impl Object<'_> {
     fn bytes(&mut self, name: &str, bytes: Option<&[u8]>) {
         match bytes.map(std::str::from_utf8) {
             None => {}
-            Some(Ok(text)) => put_text(text, self.name(name)),
-            Some(Err(_)) => {
+            // The views read texts, and no text in PostgreSQL has a NUL.
+            Some(Ok(text)) if !text.contains('\0') => put_text(text, self.name(name)),
+            Some(_) => {
                 let hex = bytes.unwrap_or_default().iter().map(|byte| format!("{byte:02x}"));
                 let hex: String = hex.collect();
                 let mut inner = Object::begin(self.name(name));

@@ -7,7 +7,7 @@ use windrow_core::command::{
     Command, EnqueueOutcome, Enqueued, NewItem, OnDuplicate, OnSplit, Reclaimed, RetryMode, Scope,
     Swept,
 };
-use windrow_core::limits::FOLD_AFTER_MS;
+use windrow_core::limits::{FOLD_AFTER_MS, GRACE_MS};
 use windrow_core::ports::Work;
 use windrow_core::refusal::{Full, Refusal};
 use windrow_core::settings::Settings;
@@ -371,6 +371,7 @@ impl Ledger {
     }
 
     fn grace(&mut self, until: Timestamp, now: Timestamp, certain: bool) -> Lawful {
+        let until = until.min(now.plus(GRACE_MS));
         for lease in self.leases.values_mut() {
             let (least, most) = lease.length_ms;
             let (least, most) = (until.min(now.plus(least)), until.min(now.plus(most)));
