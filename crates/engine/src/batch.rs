@@ -22,11 +22,9 @@ type Reply = Result<Answer<Work>, StoreError>;
 /// Commands in one batch at most.
 const BATCH_MAX: usize = 256;
 /// Items for which it is worth to have another submit under way: writing them takes longer than
-/// what every submit costs, whatever is in it.
-const ITEMS_WORTH_IT: usize = 64;
-/// Requests for which it is. Fewer had better share one submit and its commit; so many share them
-/// well enough, and those who wait for their answers to go on must not wait for each other.
-const REQUESTS_WORTH_IT: usize = 8;
+/// what every submit costs, whatever is in it. Fewer had better share one and its commit: with 8,
+/// sixteen workers that claim one at a time from PostgreSQL got 3,700/s instead of 5,100/s.
+const WORTH_IT: usize = 64;
 /// Who has waited for so long waits for a submit that is stuck or slow, not for company: several
 /// times what a submit takes when nothing holds it up.
 const PATIENCE_MS: u64 = 20;
@@ -59,9 +57,9 @@ struct Waiting {
 impl Intake {
     /// Whether a request of so many items begins a submit at once, with whatever waits.
     fn may_begin(&self, items: usize, width: usize) -> bool {
-        let worth_it =
-            self.items + items >= ITEMS_WORTH_IT || self.waiting.len() + 1 >= REQUESTS_WORTH_IT;
-        self.under_way == 0 || width == usize::MAX || (self.under_way < width && worth_it)
+        self.under_way == 0
+            || width == usize::MAX
+            || (self.under_way < width && self.items + items >= WORTH_IT)
     }
 
     /// Whether somebody has waited for too long.
