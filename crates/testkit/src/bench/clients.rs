@@ -78,7 +78,7 @@ impl Until {
     }
 }
 
-/// Makes items: 256 bytes that do not compress, and a key on each.
+/// Makes items: 256 bytes that do not compress, and a key on each if the shape says so.
 #[derive(Debug)]
 pub struct Maker {
     template: Body,
@@ -96,10 +96,11 @@ pub struct Shape {
     /// Groups of each tenant; zero for none.
     pub groups: u64,
     pub all_priorities: bool,
+    pub has_keys: bool,
 }
 
 /// One tenant, no groups, one priority.
-pub const PLAIN: Shape = Shape { tenants: 1, groups: 0, all_priorities: false };
+pub const PLAIN: Shape = Shape { tenants: 1, groups: 0, all_priorities: false, has_keys: true };
 
 impl Maker {
     pub fn new(queue: &str, shape: Shape) -> Arc<Maker> {
@@ -138,9 +139,9 @@ impl Maker {
     }
 
     fn item(&self, number: u64) -> NewItem {
-        let Shape { tenants, groups, all_priorities } = self.shape;
+        let Shape { tenants, groups, all_priorities, has_keys } = self.shape;
         let mut body = self.template.clone();
-        body.key = Some(format!("{number:016x}"));
+        body.key = has_keys.then(|| format!("{number:016x}"));
         body.payload = Payload::Inline(self.payload(number));
         if tenants > 1 {
             body.tenant = Arc::clone(&self.tenants[(number % tenants) as usize]);

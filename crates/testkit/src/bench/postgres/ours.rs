@@ -17,7 +17,7 @@ use windrow_store::postgres::{Options, Postgres};
 use super::contender::{Contender, Job, Outcome};
 use super::ground::Ground;
 use super::hands::{Hand, work};
-use crate::bench::clients::{Client, Done, Load, Maker, PLAIN, Until, ask, run_all};
+use crate::bench::clients::{Client, Done, Load, Maker, PLAIN, Shape, Until, ask, run_all};
 
 pub(super) const NAME: &str = "windrow";
 
@@ -127,8 +127,10 @@ pub(super) struct Ours {
 }
 
 impl Ours {
+    /// Items have no keys: neither the bare loop nor the peers keep one item per key.
     pub(super) fn new() -> Ours {
-        Ours::named(NAME, 1)
+        let maker = Maker::new(QUEUE, Shape { has_keys: false, ..PLAIN });
+        Ours { maker, ..Ours::named(NAME, 1) }
     }
 
     /// With a database of that name. Each server brings as many clients as a job asks for.

@@ -36,6 +36,7 @@ pub(super) fn claim(ground: &Ground) -> anyhow::Result<Vec<Row>> {
 
 fn rate(ground: &Ground, name: String, load: Load, stock: u64) -> anyhow::Result<Row> {
     let mut sides = sides(ground);
+    sides.push(Side::new(ours::Ours::named("keyed", 1)));
     let warm = Job::rate(load, WARM_S);
     for side in &mut sides {
         side.prepare(ground, stock)?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use windrow_core::settings::{Policy, Settings};
 
-use crate::bench::clients::{Client, Done, Maker, Shape, Until, run_all};
+use crate::bench::clients::{Client, Done, Maker, PLAIN, Shape, Until, run_all};
 use crate::bench::measure::{Latencies, Round, rss_anon_bytes};
 use crate::bench::report::Row;
 use crate::bench::rig::Rig;
@@ -46,7 +46,7 @@ pub(super) fn fill(stage: &Stage, name: &str, items: u64) -> anyhow::Result<(Dep
 
 pub(super) fn maker(name: &str, items: u64) -> Arc<Maker> {
     let groups = (items / TENANTS / GROUP_OF).max(1);
-    Maker::new(name, Shape { tenants: TENANTS, groups, all_priorities: false })
+    Maker::new(name, Shape { tenants: TENANTS, groups, ..PLAIN })
 }
 
 /// How many items the deepest queue has.

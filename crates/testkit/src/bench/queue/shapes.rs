@@ -13,7 +13,7 @@ use crate::bench::scenario::Stage;
 /// The lowest ratio of all.
 pub(super) const WORST: &str = "rich of plain, the lowest";
 
-const RICH: Shape = Shape { tenants: 1_000, groups: 50, all_priorities: true };
+const RICH: Shape = Shape { tenants: 1_000, groups: 50, all_priorities: true, has_keys: true };
 const GROUP_LIMIT: u32 = 4;
 /// In place before anything is claimed: twenty per group.
 const STOCK: u64 = 1_000_000;
