@@ -13,3 +13,4 @@ pub mod sim;
 pub mod stepped;
 pub mod stream;
 pub mod suite;
+mod through;

@@ -7,10 +7,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use windrow_core::change::Lease;
-use windrow_core::explain::Explanation;
-use windrow_core::ports::{Count, Inspected, Listener, Now, Store, StoreError, Work};
-use windrow_core::{Answer, Item, ItemId, Request, Timestamp};
+use windrow_core::ports::{Listener, Now, Store, StoreError, Work};
+use windrow_core::{Answer, Request, Timestamp};
 use windrow_store::embedded::disk::Disk;
 use windrow_store::embedded::{Embedded, OpenError, Options};
 
@@ -44,38 +42,7 @@ impl Store for Stepped {
         self.drive(self.store.submit(batch, now))
     }
 
-    async fn inspect(&self, id: ItemId) -> Result<Option<Inspected>, StoreError> {
-        self.drive(self.store.inspect(id))
-    }
-
-    async fn explain(&self, id: ItemId, now: Timestamp) -> Result<Option<Explanation>, StoreError> {
-        self.drive(self.store.explain(id, now))
-    }
-
-    async fn children(
-        &self,
-        id: ItemId,
-        from: u32,
-        limit: usize,
-    ) -> Result<Vec<ItemId>, StoreError> {
-        self.drive(self.store.children(id, from, limit))
-    }
-
-    async fn items(&self, after: Option<ItemId>, limit: usize) -> Result<Vec<Item>, StoreError> {
-        self.drive(self.store.items(after, limit))
-    }
-
-    async fn counts(&self) -> Result<Vec<Count>, StoreError> {
-        self.drive(self.store.counts())
-    }
-
-    async fn leases(&self) -> Result<Vec<Lease>, StoreError> {
-        self.drive(self.store.leases())
-    }
-
-    async fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {
-        self.drive(self.store.next_due())
-    }
+    crate::reads_through!(self, reading of self.store => self.drive(reading));
 
     async fn advance(&self, now: Timestamp) -> Result<(), StoreError> {
         self.drive(self.store.advance(now))

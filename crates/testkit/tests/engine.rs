@@ -6,13 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 
-use windrow_core::change::Lease;
 use windrow_core::command::{Claim, Grant, NewItem, Outcome, Scope};
-use windrow_core::explain::{Explanation, Reason};
+use windrow_core::explain::Reason;
 use windrow_core::item::Body;
-use windrow_core::ports::{Count, Inspected, Listener, Now, Store, StoreError, Work};
+use windrow_core::ports::{Listener, Now, Store, StoreError, Work};
 use windrow_core::settings::{Policy, Settings};
-use windrow_core::{Answer, Item, ItemId, Request, Status, Timestamp};
+use windrow_core::{Answer, ItemId, Request, Status, Timestamp};
 use windrow_engine::events::Resumed;
 use windrow_engine::{Clock, Engine, Failure, Limits};
 use windrow_store::embedded::{Embedded, Options};
@@ -298,38 +297,7 @@ impl Store for Slow {
         self.store.submit(batch, now).await
     }
 
-    async fn inspect(&self, id: ItemId) -> Result<Option<Inspected>, StoreError> {
-        self.store.inspect(id).await
-    }
-
-    async fn explain(&self, id: ItemId, now: Timestamp) -> Result<Option<Explanation>, StoreError> {
-        self.store.explain(id, now).await
-    }
-
-    async fn children(
-        &self,
-        id: ItemId,
-        from: u32,
-        limit: usize,
-    ) -> Result<Vec<ItemId>, StoreError> {
-        self.store.children(id, from, limit).await
-    }
-
-    async fn items(&self, after: Option<ItemId>, limit: usize) -> Result<Vec<Item>, StoreError> {
-        self.store.items(after, limit).await
-    }
-
-    async fn counts(&self) -> Result<Vec<Count>, StoreError> {
-        self.store.counts().await
-    }
-
-    async fn leases(&self) -> Result<Vec<Lease>, StoreError> {
-        self.store.leases().await
-    }
-
-    async fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {
-        self.store.next_due().await
-    }
+    windrow_testkit::reads_through!(self, reading of self.store => reading.await);
 
     async fn advance(&self, now: Timestamp) -> Result<(), StoreError> {
         self.reach()?;

@@ -6,14 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 
-use windrow_core::change::Lease;
 use windrow_core::command::{Claim, Command, Grant, NewItem, Swept};
-use windrow_core::explain::Explanation;
 use windrow_core::item::Body;
 use windrow_core::limits::GRACE_MS;
-use windrow_core::ports::{Count, Inspected, Lead, Listener, Now, Store, StoreError, Work};
+use windrow_core::ports::{Lead, Listener, Now, Store, StoreError, Work};
 use windrow_core::settings::{OnExpiry, Policy, Settings};
-use windrow_core::{Answer, Item, ItemId, Request, Timestamp};
+use windrow_core::{Answer, Request, Timestamp};
 use windrow_engine::{Clock, Engine, Limits};
 use windrow_testkit::clock::SimClock;
 use windrow_testkit::model::Model;
@@ -86,38 +84,7 @@ impl Store for Shared {
         self.store.submit(batch, Now::Given(self.time())).await
     }
 
-    async fn inspect(&self, id: ItemId) -> Result<Option<Inspected>, StoreError> {
-        self.store.inspect(id).await
-    }
-
-    async fn explain(&self, id: ItemId, now: Timestamp) -> Result<Option<Explanation>, StoreError> {
-        self.store.explain(id, now).await
-    }
-
-    async fn children(
-        &self,
-        id: ItemId,
-        from: u32,
-        limit: usize,
-    ) -> Result<Vec<ItemId>, StoreError> {
-        self.store.children(id, from, limit).await
-    }
-
-    async fn items(&self, after: Option<ItemId>, limit: usize) -> Result<Vec<Item>, StoreError> {
-        self.store.items(after, limit).await
-    }
-
-    async fn counts(&self) -> Result<Vec<Count>, StoreError> {
-        self.store.counts().await
-    }
-
-    async fn leases(&self) -> Result<Vec<Lease>, StoreError> {
-        self.store.leases().await
-    }
-
-    async fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {
-        self.store.next_due().await
-    }
+    windrow_testkit::reads_through!(self, reading of self.store => reading.await);
 
     async fn advance(&self, _servers: Timestamp) -> Result<(), StoreError> {
         self.store.advance(self.time()).await

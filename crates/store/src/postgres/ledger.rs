@@ -25,6 +25,9 @@ use super::loaded::Members;
 use super::names::LaneName;
 use super::needs::{Filter, Key, List, Needs};
 
+/// How much further than asked leases are loaded that run out.
+const EXPIRING_MORE_MS: u64 = 5_000;
+
 impl Desk {
     pub(super) fn need_lease(&self, lease: LeaseId) {
         self.miss(|needs| {
@@ -264,9 +267,14 @@ impl Ledger for Desk {
 
     fn expiring_before(&self, until: Timestamp) -> Vec<LeaseId> {
         match &self.expiring {
-            Some((loaded, expiring)) if *loaded >= until.0 => expiring.clone(),
+            Some((loaded, expiring)) if *loaded >= until.0 => {
+                let expires = |id: &LeaseId| Some(self.leases.get(id)?.lease.expires);
+                let before = |id: &&LeaseId| expires(id).is_some_and(|expires| expires < until);
+                expiring.iter().filter(before).copied().collect()
+            }
             _ => {
-                self.miss(|needs| needs.expiring = Some(until.0));
+                // If the time is the database's, it will be a little later when this is decided.
+                self.miss(|needs| needs.expiring = Some(until.0.saturating_add(EXPIRING_MORE_MS)));
                 Vec::new()
             }
         }

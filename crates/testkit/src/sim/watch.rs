@@ -3,13 +3,9 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use windrow_core::change::Lease;
-use windrow_core::explain::Explanation;
-use windrow_core::ports::{
-    Count, Happened, Inspected, Listener, Now, Ready, Store, StoreError, Work,
-};
+use windrow_core::ports::{Happened, Listener, Now, Ready, Store, StoreError, Work};
 use windrow_core::transitions::Event;
-use windrow_core::{Answer, Item, ItemId, Request, Timestamp};
+use windrow_core::{Answer, Request, Timestamp};
 use windrow_store::embedded::Embedded;
 
 use super::ledger::{Ledger, Ticket};
@@ -43,38 +39,7 @@ impl Store for Watched {
         answered
     }
 
-    async fn inspect(&self, id: ItemId) -> Result<Option<Inspected>, StoreError> {
-        self.store.inspect(id).await
-    }
-
-    async fn explain(&self, id: ItemId, now: Timestamp) -> Result<Option<Explanation>, StoreError> {
-        self.store.explain(id, now).await
-    }
-
-    async fn children(
-        &self,
-        id: ItemId,
-        from: u32,
-        limit: usize,
-    ) -> Result<Vec<ItemId>, StoreError> {
-        self.store.children(id, from, limit).await
-    }
-
-    async fn items(&self, after: Option<ItemId>, limit: usize) -> Result<Vec<Item>, StoreError> {
-        self.store.items(after, limit).await
-    }
-
-    async fn counts(&self) -> Result<Vec<Count>, StoreError> {
-        self.store.counts().await
-    }
-
-    async fn leases(&self) -> Result<Vec<Lease>, StoreError> {
-        self.store.leases().await
-    }
-
-    async fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {
-        self.store.next_due().await
-    }
+    crate::reads_through!(self, reading of self.store => reading.await);
 
     async fn advance(&self, now: Timestamp) -> Result<(), StoreError> {
         self.ledger.lock().told_time(now);

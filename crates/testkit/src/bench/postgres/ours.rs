@@ -4,13 +4,11 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use tokio::task::JoinHandle;
-use windrow_core::change::Lease;
 use windrow_core::command::{Grant, Request};
-use windrow_core::explain::Explanation;
 use windrow_core::item::Status;
-use windrow_core::ports::{Count, Inspected, Listener, Now, Store, StoreError, Work};
+use windrow_core::ports::{Listener, Now, Store, StoreError, Work};
 use windrow_core::settings::{Retention, Settings};
-use windrow_core::{Answer, Command, Item, ItemId, Timestamp};
+use windrow_core::{Answer, Command, Timestamp};
 use windrow_engine::{Engine, Failure, Limits, SystemClock};
 use windrow_store::postgres::{Options, Postgres};
 
@@ -76,38 +74,7 @@ impl Store for Through {
         Ok(answers)
     }
 
-    async fn inspect(&self, id: ItemId) -> Result<Option<Inspected>, StoreError> {
-        self.engine.store().inspect(id).await
-    }
-
-    async fn explain(&self, id: ItemId, now: Timestamp) -> Result<Option<Explanation>, StoreError> {
-        self.engine.store().explain(id, now).await
-    }
-
-    async fn children(
-        &self,
-        id: ItemId,
-        from: u32,
-        limit: usize,
-    ) -> Result<Vec<ItemId>, StoreError> {
-        self.engine.store().children(id, from, limit).await
-    }
-
-    async fn items(&self, after: Option<ItemId>, limit: usize) -> Result<Vec<Item>, StoreError> {
-        self.engine.store().items(after, limit).await
-    }
-
-    async fn counts(&self) -> Result<Vec<Count>, StoreError> {
-        self.engine.store().counts().await
-    }
-
-    async fn leases(&self) -> Result<Vec<Lease>, StoreError> {
-        self.engine.store().leases().await
-    }
-
-    async fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {
-        self.engine.store().next_due().await
-    }
+    crate::reads_through!(self, reading of self.engine.store() => reading.await);
 
     async fn advance(&self, now: Timestamp) -> Result<(), StoreError> {
         self.engine.store().advance(now).await

@@ -6,11 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use windrow_core::change::Lease;
 use windrow_core::command::Grant;
-use windrow_core::explain::Explanation;
-use windrow_core::ports::{Count, Inspected, Listener, Now, Store, StoreError, Work};
-use windrow_core::{Answer, Command, Item, ItemId, Request, RequestId, Timestamp};
+use windrow_core::ports::{Listener, Now, Store, StoreError, Work};
+use windrow_core::{Answer, Command, Request, RequestId, Timestamp};
 use windrow_engine::{Clock, Engine, Failure};
 use windrow_store::postgres::Postgres;
 
@@ -134,38 +132,7 @@ impl<C: Clock, T: Told + Send + Sync + 'static> Store for Client<C, T> {
         Ok(vec![answer])
     }
 
-    async fn inspect(&self, id: ItemId) -> Result<Option<Inspected>, StoreError> {
-        self.engine.store().inspect(id).await
-    }
-
-    async fn explain(&self, id: ItemId, now: Timestamp) -> Result<Option<Explanation>, StoreError> {
-        self.engine.store().explain(id, now).await
-    }
-
-    async fn children(
-        &self,
-        id: ItemId,
-        from: u32,
-        limit: usize,
-    ) -> Result<Vec<ItemId>, StoreError> {
-        self.engine.store().children(id, from, limit).await
-    }
-
-    async fn items(&self, after: Option<ItemId>, limit: usize) -> Result<Vec<Item>, StoreError> {
-        self.engine.store().items(after, limit).await
-    }
-
-    async fn counts(&self) -> Result<Vec<Count>, StoreError> {
-        self.engine.store().counts().await
-    }
-
-    async fn leases(&self) -> Result<Vec<Lease>, StoreError> {
-        self.engine.store().leases().await
-    }
-
-    async fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {
-        self.engine.store().next_due().await
-    }
+    crate::reads_through!(self, reading of self.engine.store() => reading.await);
 
     async fn advance(&self, now: Timestamp) -> Result<(), StoreError> {
         self.engine.store().advance(now).await

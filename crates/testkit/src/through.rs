@@ -1,0 +1,68 @@
+//! Stores that stand before another one and have a say only in some of what is asked.
+
+/// What can be asked of a store without changing anything, asked of another:
+/// `reads_through!(self, reading of self.store => reading.await);`
+#[macro_export]
+macro_rules! reads_through {
+    ($self:ident, $reading:ident of $store:expr => $how:expr) => {
+        async fn inspect(
+            &$self,
+            id: ::windrow_core::ItemId,
+        ) -> Result<Option<::windrow_core::ports::Inspected>, ::windrow_core::ports::StoreError> {
+            let $reading = $store.inspect(id);
+            $how
+        }
+
+        async fn explain(
+            &$self,
+            id: ::windrow_core::ItemId,
+            now: ::windrow_core::Timestamp,
+        ) -> Result<
+            Option<::windrow_core::explain::Explanation>,
+            ::windrow_core::ports::StoreError,
+        > {
+            let $reading = $store.explain(id, now);
+            $how
+        }
+
+        async fn children(
+            &$self,
+            id: ::windrow_core::ItemId,
+            from: u32,
+            limit: usize,
+        ) -> Result<Vec<::windrow_core::ItemId>, ::windrow_core::ports::StoreError> {
+            let $reading = $store.children(id, from, limit);
+            $how
+        }
+
+        async fn items(
+            &$self,
+            after: Option<::windrow_core::ItemId>,
+            limit: usize,
+        ) -> Result<Vec<::windrow_core::Item>, ::windrow_core::ports::StoreError> {
+            let $reading = $store.items(after, limit);
+            $how
+        }
+
+        async fn counts(
+            &$self,
+        ) -> Result<Vec<::windrow_core::ports::Count>, ::windrow_core::ports::StoreError> {
+            let $reading = $store.counts();
+            $how
+        }
+
+        async fn leases(
+            &$self,
+        ) -> Result<Vec<::windrow_core::change::Lease>, ::windrow_core::ports::StoreError> {
+            let $reading = $store.leases();
+            $how
+        }
+
+        async fn next_due(
+            &$self,
+        ) -> Result<Option<::windrow_core::Timestamp>, ::windrow_core::ports::StoreError> {
+            let $reading = $store.next_due();
+            $how
+        }
+    };
+}
