@@ -22,9 +22,11 @@ type Reply = Result<Answer<Work>, StoreError>;
 /// Commands in one batch at most.
 const BATCH_MAX: usize = 256;
 /// Items for which it is worth to have another submit under way: writing them takes longer than
-/// what every submit costs, whatever is in it. Fewer had better share one and its commit: with 8,
-/// sixteen workers that claim one at a time from PostgreSQL got 3,700/s instead of 5,100/s.
-const WORTH_IT: usize = 64;
+/// what every submit costs, whatever is in it.
+const ITEMS_WORTH_IT: usize = 64;
+/// Requests for which it is. Fewer had better share one submit and its commit; so many share them
+/// well enough, and need not wait for what the others wait for.
+const REQUESTS_WORTH_IT: usize = 8;
 /// Who has waited for so long waits for a submit that is stuck or slow, not for company: several
 /// times what a submit takes when nothing holds it up.
 const PATIENCE_MS: u64 = 20;
@@ -44,6 +46,8 @@ struct Intake {
     waiting: VecDeque<Waiting>,
     /// Items that those who wait name.
     items: usize,
+    /// Somebody has waited for too long and could not begin: the next turn is for them.
+    has_late: bool,
 }
 
 /// Somebody who waits for a submit to begin.
@@ -59,7 +63,12 @@ impl Intake {
     fn may_begin(&self, items: usize, width: usize) -> bool {
         self.under_way == 0
             || width == usize::MAX
-            || (self.under_way < width && self.items + items >= WORTH_IT)
+            || (self.under_way < width && self.is_worth_it(1, items))
+    }
+
+    /// Whether those who wait, and so many more, are worth a submit beside others.
+    fn is_worth_it(&self, requests: usize, items: usize) -> bool {
+        self.waiting.len() + requests >= REQUESTS_WORTH_IT || self.items + items >= ITEMS_WORTH_IT
     }
 
     /// Whether somebody has waited for too long.
@@ -69,6 +78,7 @@ impl Intake {
 
     fn take(&mut self, count: usize) -> Vec<Waiting> {
         let taken: Vec<_> = self.waiting.drain(..count).collect();
+        self.has_late &= taken.is_empty();
         self.items -= taken.iter().map(|one| items_of(&one.request)).sum::<usize>();
         taken
     }
@@ -160,13 +170,17 @@ impl Batcher {
     /// Gives a turn to the first who waits, if that takes too long and the store takes one more.
     /// Who looks may be under way already, with others; that does not make anybody late.
     fn relieve(&self, now: Timestamp) {
-        let turn = {
+        let begins = {
             let mut intake = self.intake.lock();
-            let begins = intake.is_late(now) && intake.under_way < self.width;
+            let is_late = intake.is_late(now);
+            let begins = is_late && intake.under_way < self.width;
             intake.under_way += usize::from(begins);
-            begins.then(|| self.turn())
+            intake.has_late = is_late && !begins;
+            begins
         };
-        drop(turn);
+        if begins {
+            pass_on(&self.intake, |_| true);
+        }
     }
 
     /// A turn that was counted as under way.
@@ -206,28 +220,36 @@ impl Batcher {
     }
 }
 
-/// The right to submit. Given to somebody who waits when dropped, even if it is dropped because
-/// its caller went away, so that nobody is left waiting. None once somebody else has it.
+/// The right to submit. Passed on when it is dropped, even if it is dropped because its caller went
+/// away, so that nobody is left waiting. None once somebody else has it.
 #[derive(Debug)]
 struct Turn(Option<Arc<Mutex<Intake>>>);
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        let Some(intake) = self.0.take() else { return };
-        loop {
-            let next = {
-                let mut intake = intake.lock();
-                let first = usize::from(!intake.waiting.is_empty());
-                let next = intake.take(first).pop();
-                intake.under_way -= usize::from(next.is_none());
-                next
-            };
-            let Some(Waiting { request, sender, .. }) = next else { return };
-            let turn = Turn(Some(Arc::clone(&intake)));
-            match sender.send(Told::Lead(request, turn)) {
-                Err(Told::Lead(_, mut turn)) => turn.0 = None,
-                _ => return,
-            }
+        if let Some(intake) = self.0.take() {
+            let alone = |intake: &Intake| intake.under_way == 1;
+            pass_on(&intake, |it| alone(it) || it.has_late || it.is_worth_it(0, 0));
+        }
+    }
+}
+
+/// Gives a turn to the first who waits, if one shall go on; else there is one less under way. Those
+/// who go on waiting do so for a submit that is, or for company.
+fn pass_on(intake: &Arc<Mutex<Intake>>, goes_on: impl Fn(&Intake) -> bool) {
+    loop {
+        let next = {
+            let mut intake = intake.lock();
+            let first = usize::from(!intake.waiting.is_empty() && goes_on(&intake));
+            let next = intake.take(first).pop();
+            intake.under_way -= usize::from(next.is_none());
+            next
+        };
+        let Some(Waiting { request, sender, .. }) = next else { return };
+        let turn = Turn(Some(Arc::clone(intake)));
+        match sender.send(Told::Lead(request, turn)) {
+            Err(Told::Lead(_, mut turn)) => turn.0 = None,
+            _ => return,
         }
     }
 }

@@ -405,7 +405,7 @@ fn small_requests_gather_while_one_is_under_way_until_they_are_worth_another() {
     let store = slow();
     let queue = Engine::new(store.clone(), Hands::default(), Limits::default(), 4);
     let submits = || store.submits.load(Ordering::SeqCst);
-    let mut calls: Vec<_> = (0..64).map(|_| enqueueing(&queue)).collect();
+    let mut calls: Vec<_> = (0..8).map(|_| enqueueing(&queue)).collect();
     assert!(!calls.iter_mut().any(is_over));
     assert_eq!(submits(), 1, "one is under way, the others gather");
     let mut last = enqueueing(&queue);
