@@ -392,12 +392,33 @@ fn a_batch_that_does_not_come_back_holds_up_a_later_request_for_a_moment_only() 
     assert!(!is_over(&mut along) && !is_over(&mut third));
     assert_eq!(submits(), 2, "who is under way is not late, and who came later has time");
     store.open.store(1, Ordering::SeqCst);
-    assert!(is_over(&mut second) && is_over(&mut along) && is_over(&mut third));
+    assert!(is_over(&mut second) && is_over(&mut along));
+    assert!(!is_over(&mut third), "alone it is not worth a submit beside the first");
+    hands.0.advance(10);
+    assert!(is_over(&mut third));
     assert_eq!(submits(), 3);
     let mut last = enqueueing(&queue);
     assert!(!is_over(&mut last), "the first is still under way");
     hands.0.advance(20);
     assert!(is_over(&mut last));
+}
+
+#[test]
+fn who_came_when_no_further_batch_could_begin_gets_the_next_turn() {
+    let (store, hands) = (slow(), Hands::default());
+    let queue = Engine::new(store.clone(), hands.clone(), Limits::default(), 2);
+    let mut stuck = enqueueing(&queue);
+    let mut second = enqueueing(&queue);
+    assert!(!is_over(&mut stuck) && !is_over(&mut second));
+    hands.0.advance(20);
+    assert!(!is_over(&mut second));
+    let mut third = enqueueing(&queue);
+    assert!(!is_over(&mut third));
+    hands.0.advance(20);
+    assert!(!is_over(&mut third), "two are under way, which is all that may be");
+    store.open.store(1, Ordering::SeqCst);
+    assert!(is_over(&mut second));
+    assert!(is_over(&mut third), "it does not wait for the first");
 }
 
 #[test]
