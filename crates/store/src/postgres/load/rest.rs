@@ -132,12 +132,12 @@ impl Loading<'_> {
         }
     }
 
-    /// Whoever has a key is locked after it was found. If it ended meanwhile, somebody else may
-    /// have the key.
+    /// Whoever has a key is locked after it was found. If it ended meanwhile, of which nothing may
+    /// be kept, somebody else may have the key.
     pub(super) fn check_keys(&self) -> Result<(), Error> {
         let desk = &*self.desk;
         let holders = desk.keys.loaded().filter_map(|key| desk.keys.was(key));
-        let is_live = |id: &ItemId| desk.items.was(id).is_none_or(|item| !item.is_done());
+        let is_live = |id: &ItemId| desk.items.was(id).is_some_and(|item| !item.is_done());
         if holders.copied().all(|id| is_live(&id)) { Ok(()) } else { Err(Error::Changed) }
     }
 
