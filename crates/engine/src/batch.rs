@@ -78,7 +78,7 @@ impl Intake {
 
     fn take(&mut self, count: usize) -> Vec<Waiting> {
         let taken: Vec<_> = self.waiting.drain(..count).collect();
-        self.has_late &= taken.is_empty();
+        self.has_late &= !self.waiting.is_empty();
         self.items -= taken.iter().map(|one| items_of(&one.request)).sum::<usize>();
         taken
     }

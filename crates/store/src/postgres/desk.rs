@@ -17,7 +17,7 @@ use windrow_core::invariants::check_step;
 use windrow_core::item::{GroupNo, KindNo, Marks, QueueNo, RouteNo, TenantNo};
 use windrow_core::ports::Happened;
 use windrow_core::route::Route;
-use windrow_core::settings::{Policy, Settings};
+use windrow_core::settings::{Policy, Settings, Unique};
 use windrow_core::tally::Tally;
 use windrow_core::trail::{Progress, Trail};
 use windrow_core::transitions::Event;
@@ -281,6 +281,13 @@ impl Desk {
 
     pub(super) fn policy_of(&self, item: &Item) -> Option<&Policy> {
         self.config().lanes.get(&self.lane(item)?).map(|lane| &lane.policy)
+    }
+
+    /// Whether ended items of a queue block their key.
+    pub(super) fn keeps_keys(&self, queue: u32) -> bool {
+        let names = self.names.read();
+        let settings = names.text(queue).and_then(|name| self.config().settings.get(name));
+        settings.is_some_and(|settings| settings.unique == Unique::Retained)
     }
 
     pub(super) fn group_key(&self, item: &Item) -> Option<GroupKey> {

@@ -245,10 +245,16 @@ impl Postgres {
                         let (queue, tenant) = (names.find(&body.queue)?, names.find(&body.tenant)?);
                         Some(Key { queue, tenant, key: key.into() })
                     });
-                    if trusts && self.shared.trusts_keys() {
-                        keys.for_each(|key| desk.keys.load_none(key));
-                    } else {
-                        needs.keys.extend(keys);
+                    let trusts = trusts && self.shared.trusts_keys();
+                    for key in keys {
+                        if desk.keeps_keys(key.queue) {
+                            needs.kept_keys.insert(key.clone());
+                            needs.keys.insert(key);
+                        } else if trusts {
+                            desk.keys.load_none(key);
+                        } else {
+                            needs.keys.insert(key);
+                        }
                     }
                 }
                 Command::Claim(claim) => {
@@ -311,6 +317,9 @@ impl Postgres {
                 None => found.last().map(|last| last.serial() + 1),
             };
             seats.left(ask, left, desk.now);
+        }
+        for (spot, id) in &desk.due {
+            seats.came(*spot, id.serial());
         }
         for (id, item) in desk.items.decided() {
             if let Some(spot) = item.and_then(|item| desk.spot(item)) {

@@ -86,7 +86,7 @@ impl Loading<'_> {
         };
         let mut item = self.place(row, state)?;
         if out_on.is_some() {
-            item.attempts += 1;
+            item.attempts = item.attempts.saturating_add(1);
             self.desk.items.load(item.id, Some(item));
         }
         self.beside(item.id, row, column::BESIDE_LIVE)?;

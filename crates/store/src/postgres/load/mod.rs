@@ -1,6 +1,9 @@
 //! Loading: what a batch needs, locked in a fixed order.
 //!
-//! Candidates and groups are taken only if nobody else has them; everything else is waited for.
+//! Candidates and groups are taken only if nobody else has them; everything else is waited for, in
+//! one order: leases, places in line, items. Candidates come last, because whoever has one of those
+//! may be waited for by somebody who waits for a lease.
+//!
 //! What does not depend on each other is asked in one round trip. Rows are read after they are
 //! locked, so that what is read is as young as the lock. Items are locked deepest first: a child
 //! has a higher serial than its parent.
@@ -74,6 +77,7 @@ enum Asked {
     Leases(BTreeSet<LeaseId>),
     Expired,
     Expiring(u64),
+    KeyLocks,
     Keys(BTreeSet<Key>),
     KeptKeys(BTreeSet<Key>),
     Children,
@@ -119,8 +123,8 @@ impl Loading<'_> {
         let mut offers = self.begin_offers(&mut needs).await?;
         loop {
             let mut round = Round::default();
-            self.ask_offers(&offers, &mut round);
             let wanted = self.ask(std::mem::take(&mut needs), &mut round);
+            self.ask_offers(&offers, &mut round);
             round.ask(Asked::State, step!(STATE));
             let Round { steps, asked } = round;
             let answers = self.tx.run(steps).await?;
@@ -223,7 +227,7 @@ impl Loading<'_> {
                 let waiting = rows.first().map_or(0, |row| row.get::<_, i64>(0));
                 self.desk.waiting.insert(at, waiting as u64);
             }
-            Asked::Due | Asked::Offer(_) | Asked::Bodies | Asked::State => {}
+            Asked::Due | Asked::Offer(_) | Asked::Bodies | Asked::KeyLocks | Asked::State => {}
         }
         Ok(())
     }

@@ -59,17 +59,18 @@ const DUE: &str = "with due as (update windrow.items set spot = 1 where serial i
 /// statement began, which is the same while the place is. What lies beside is read later.
 const OFFER: &str = "select i.serial, i.queue, i.tenant, i.lane, i.route, i.stage, i.priority, \
        i.attempts, i.deferrals, i.generation, i.skipped, i.marks, i.grp, i.parent, \
-       i.place_generation, i.ordinal, i.level, i.key, i.not_before, l.ctid, \
+       i.place_generation, i.ordinal, i.level, i.key, i.not_before, i.at, \
        b.op, b.collection, b.branch, b.source_type, b.source_info, b.reference, b.content_type, \
        b.payload, b.blob, b.blob_bytes, b.metadata, b.cloned_from \
      from unnest($1::int[], $2::smallint[], $3::int[], $4::bigint[], $5::int[]) \
        s (lane, class, tenant, first, most) \
-     cross join lateral (select l.ctid, l.serial from windrow.line l \
+     cross join lateral (select i.*, l.ctid as at from windrow.line l \
+       join windrow.items i on i.serial = l.serial and i.lane = l.lane and i.class = l.class \
+         and i.tenant = l.tenant \
        where l.lane = s.lane and l.class = s.class and l.tenant = s.tenant \
          and l.serial >= s.first and l.serial <> all ($6::bigint[]) \
-       order by l.serial limit s.most for update skip locked) l \
-     join windrow.items i on i.serial = l.serial \
-     join windrow.bodies b on b.serial = l.serial";
+       order by l.serial limit s.most for update of l skip locked) i \
+     join windrow.bodies b on b.serial = i.serial";
 
 /// Puts items in line whose time has come, by the database's clock if none is given.
 pub(in crate::postgres) fn show_due(now: Option<Timestamp>) -> Step {

@@ -27,12 +27,17 @@ const LEASES: Sql =
     Sql { locks: leases!("id = any ($1) order by id for update"), reads: leases!("id = any ($1)") };
 const EXPIRED: &str =
     leases!("expires <= $1 order by expires, granted, id limit $2 for update skip locked");
-const EXPIRING: &str = leases!("expires < $1 order by id for update");
+/// Whoever has one of them locked renews it, or works on what it holds.
+const EXPIRING: &str = leases!("expires < $1 order by id for update skip locked");
 
 const KEYS: &str = "select i.queue, i.tenant, i.key, i.serial \
      from unnest($1::int[], $2::int[], $3::text[]) k (queue, tenant, key) \
      join windrow.items i on i.queue = k.queue and i.tenant = k.tenant \
        and i.key = k.key and i.key is not null and i.state <> 1";
+/// Of queues in which ended items block their key. No index refuses a second one there: it could end
+/// between being looked for among the live and among the ended. So they are enqueued one by one.
+const LOCK_KEYS: &str = "select pg_advisory_xact_lock(hashtextextended(name, 0)) \
+     from unnest($1::text[]) with ordinality l (name, at) order by at";
 const KEPT_KEYS: &str = "select k.queue, k.tenant, k.key, h.serial \
      from unnest($1::int[], $2::int[], $3::text[]) k (queue, tenant, key) \
      cross join lateral (select serial from windrow.history h \
@@ -91,6 +96,11 @@ pub(in crate::postgres) fn groups<'a>(
 
 impl Loading<'_> {
     pub(super) fn ask_keys(&self, needs: &Needs, round: &mut Round) {
+        if self.locks && !needs.kept_keys.is_empty() {
+            let name = |key: &Key| format!("windrow key {} {} {}", key.queue, key.tenant, key.key);
+            let names: Vec<String> = needs.kept_keys.iter().map(name).collect();
+            round.ask(Asked::KeyLocks, step!(LOCK_KEYS, names));
+        }
         if !needs.keys.is_empty() {
             let step = keys(KEYS, &needs.keys);
             round.ask(Asked::Keys(needs.keys.clone()), step);

@@ -2,7 +2,6 @@
 
 use uuid::Uuid;
 use windrow_core::item::{End, Marks, Payload};
-use windrow_core::settings::Unique;
 use windrow_core::{Body, Item, ItemId, State};
 
 use super::{Saving, serials};
@@ -165,9 +164,7 @@ impl Rows {
         self.push(desk, item, lane);
         let known = desk.trails.get(&item.id);
         let finished = known.and_then(|trail| trail.finished_at).unwrap_or(desk.now);
-        let names = desk.names.read();
-        let settings = names.text(item.queue.0).and_then(|name| desk.config().settings.get(name));
-        let keeps = settings.is_some_and(|settings| settings.unique == Unique::Retained);
+        let keeps = desk.keeps_keys(item.queue.0);
         let gaps = desk.tallies.get(&item.id).is_some_and(|tally| tally.gaps > 0);
         let folded = desk.decided.folded.get(&item.id).copied();
         let folded = folded.unwrap_or_else(|| desk.loaded_folded.contains(&item.id));

@@ -300,6 +300,15 @@ language sql volatile as $$
     where i.serial = any (wanted) and i.state = 0 and i.spot = 1
 $$;
 
+-- Whether each of some items that are out is on one of these leases.
+create function windrow.are_on(away bigint[], holders uuid[]) returns boolean
+language sql volatile as $$
+    select not exists (
+        select unnest(away) except
+        select held.serial from windrow.leases e, unnest(e.serials) held (serial)
+        where e.id = any (holders))
+$$;
+
 -- Live items and everything above them, locked: the leases that some of them are out on, then
 -- places in line, then items, deepest first: a child has a higher serial than its parent. They are
 -- read after they are locked, so that what lies beside them is as young. The caller names the
@@ -310,7 +319,6 @@ declare
     above bigint[] := wanted;
     place record;
     later record;
-    unknown bigint[];
     holders uuid[] := known;
     locked bigint;
 begin
@@ -320,32 +328,30 @@ begin
         exit when cardinality(above) = 0;
         wanted := wanted || above;
     end loop;
-    place := windrow.places(wanted);
-    if cardinality(place.away) > 0 then
-        unknown := array(
-            select away.serial from unnest(place.away) away (serial) except
-            select held.serial from windrow.leases e, unnest(e.serials) held (serial)
-            where e.id = any (known));
-        if cardinality(unknown) > 0 then
-            holders := known || array(
+    -- Who was claimed or came back while we waited for it is elsewhere now.
+    for turn in 1..1000 loop
+        place := windrow.places(wanted);
+        if not windrow.are_on(place.away, holders) then
+            holders := holders || array(
                 select e.id from windrow.leases e
-                where exists (select from unnest(e.serials) held (serial)
-                              where held.serial = any (unknown))
+                where e.id <> all (holders)
+                  and exists (select from unnest(e.serials) held (serial)
+                              where held.serial = any (place.away))
                 order by e.id for update);
         end if;
-    end if;
-    if cardinality(place.in_line) > 0 then
-        perform from windrow.items i
-        join windrow.line l on l.lane = i.lane and l.class = i.class and l.tenant = i.tenant
-            and l.serial = i.serial
-        where i.serial = any (place.in_line) order by l.serial desc for update of l;
-        get diagnostics locked = row_count;
-        perform windrow.expect(cardinality(place.in_line), locked);
-    end if;
+        locked := 0;
+        if cardinality(place.in_line) > 0 then
+            perform from windrow.items i
+            join windrow.line l on l.lane = i.lane and l.class = i.class and l.tenant = i.tenant
+                and l.serial = i.serial
+            where i.serial = any (place.in_line) order by l.serial desc for update of l;
+            get diagnostics locked = row_count;
+        end if;
+        exit when locked = cardinality(place.in_line) and windrow.are_on(place.away, holders);
+    end loop;
     perform from windrow.items where serial = any (wanted) order by serial desc for update;
-    -- Who has come in line or gone out of it since is not locked there.
     later := windrow.places(wanted);
-    if later is distinct from place then
+    if later is distinct from place or not windrow.are_on(later.away, holders) then
         perform windrow.expect(1, 0);
     end if;
     return query
@@ -426,6 +432,7 @@ begin
     join windrow.line l on l.lane = i.lane and l.class = i.class and l.tenant = i.tenant
         and l.serial = i.serial
     where i.serial = any (moved) order by l.serial desc for update of l;
+    perform from windrow.items where serial = any (moved) order by serial desc for update;
     with gone as (
         delete from windrow.line l using windrow.items i
         where i.serial = any (moved) and l.lane = i.lane and l.class = i.class

@@ -149,7 +149,13 @@ declare
     i record;
     holder uuid;
     behind bigint;
+    retained boolean := exists (select from windrow.settings s
+                                where s.queue = in_queue and s.plain->>'unique' = 'retained');
 begin
+    if retained then
+        perform pg_advisory_xact_lock(hashtextextended(
+            format('windrow key %s %s %s', in_queue, of_tenant, said), 0));
+    end if;
     loop
         select serial, lane, class, state, spot into i from windrow.items
         where queue = in_queue and tenant = of_tenant and key = said
@@ -182,8 +188,7 @@ begin
     end loop;
     at := null;
     outcome := null;
-    if exists (select from windrow.settings s
-               where s.queue = in_queue and s.plain->>'unique' = 'retained') then
+    if retained then
         select serial into at from windrow.history
         where queue = in_queue and tenant = of_tenant and key = said and keeps_key
         order by ended_s desc, serial desc limit 1;
