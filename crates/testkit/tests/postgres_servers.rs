@@ -249,3 +249,33 @@ fn time_is_the_databases() {
     // It passes while leases are looked up, and what is asked for is reckoned from it.
     assert_eq!(submit(Command::Grace { until: Timestamp::NEVER }), Answer::Done);
 }
+
+#[test]
+fn names_that_nobody_used_before_may_come_all_at_once() {
+    // One batch read the names twice, and between the two another waited to write them: both hung.
+    let stores = Stores::start(Version::V15).expect("the server starts");
+    let store = stores.open().expect("a store opens");
+    let adding = |worker: usize| {
+        let store = store.clone();
+        async move {
+            for round in 0..40 {
+                let mut body = Body::new(format!("t{worker}"), format!("q{worker}-{round}"));
+                body.key = Some("k".into());
+                ask(&store, Command::Enqueue(vec![NewItem::new(body)])).await?;
+                ask(&store, Command::Claim(Claim::new("w", format!("q{worker}-{round}"), 1)))
+                    .await?;
+            }
+            anyhow::Ok(())
+        }
+    };
+    let all = async {
+        let tasks: Vec<_> = (0..8).map(|worker| tokio::spawn(adding(worker))).collect();
+        for task in tasks {
+            task.await??;
+        }
+        anyhow::Ok(())
+    };
+    let runtime = stores.runtime();
+    let done = runtime.block_on(async { tokio::time::timeout(PATIENCE, all).await });
+    done.expect("nobody hangs").expect("all are added");
+}

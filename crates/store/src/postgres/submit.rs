@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use windrow_core::command::{Command, EnqueueOutcome, Enqueued, Grant, Request};
+use windrow_core::command::{Command, EnqueueOutcome, Enqueued, Grant, NewItem, Request};
 use windrow_core::limits::{COMMAND_ITEMS_MAX, KEY_MAX};
 use windrow_core::ports::{Now, StoreError, Work};
 use windrow_core::text::fits;
@@ -236,17 +236,8 @@ impl Postgres {
             needs.requests.extend(request.id);
             match &request.command {
                 Command::Enqueue(items) => {
-                    let names = Arc::clone(&desk.names);
-                    let names = names.read();
-                    let keys = items.iter().filter_map(|new| {
-                        let (body, key) = (&new.body, new.body.key.as_deref()?);
-                        // The rules will refuse it; the database must not see it.
-                        fits("key", key, KEY_MAX).ok()?;
-                        let (queue, tenant) = (names.find(&body.queue)?, names.find(&body.tenant)?);
-                        Some(Key { queue, tenant, key: key.into() })
-                    });
                     let trusts = trusts && self.shared.trusts_keys();
-                    for key in keys {
+                    for key in keys_of(items, desk) {
                         if desk.keeps_keys(key.queue) {
                             needs.kept_keys.insert(key.clone());
                             needs.keys.insert(key);
@@ -344,6 +335,19 @@ impl Postgres {
             seats.came(ask.spot, found.first().map_or(ask.first, |first| first.serial()));
         }
     }
+}
+
+/// The keys of new items, as far as their names have numbers and the rules will not refuse them: the
+/// database must not see those.
+fn keys_of(items: &[NewItem], desk: &Desk) -> Vec<Key> {
+    let names = desk.names.read();
+    let key = |new: &NewItem| {
+        let (body, key) = (&new.body, new.body.key.as_deref()?);
+        fits("key", key, KEY_MAX).ok()?;
+        let (queue, tenant) = (names.find(&body.queue)?, names.find(&body.tenant)?);
+        Some(Key { queue, tenant, key: key.into() })
+    };
+    items.iter().filter_map(key).collect()
 }
 
 /// What was claimed whose bodies are not on the desk.

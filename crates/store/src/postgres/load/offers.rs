@@ -11,6 +11,7 @@ use crate::postgres::Error;
 use crate::postgres::ledger::matches;
 use crate::postgres::line::Spot;
 use crate::postgres::loaded::Offer;
+use crate::postgres::names::{LaneName, Names};
 use crate::postgres::needs::{Filter, Needs};
 use crate::postgres::seats::{Ask, Look};
 use crate::postgres::tx::{Step, step};
@@ -109,7 +110,7 @@ impl Loading<'_> {
         let only: Option<Vec<u32>> = (!filter.tenants.is_empty()).then(numbers);
         let lanes = self.desk.config.lanes.iter();
         let lanes = lanes.filter(|(_, lane)| matches(&filter, lane.name, |text| names.find(text)));
-        let lanes = lanes.filter_map(|(no, _)| self.open(*no)).collect();
+        let lanes = lanes.filter_map(|(no, lane)| self.open(*no, lane.name, &names)).collect();
         let (asks, asked, found) = Default::default();
         let has_looked = false;
         Asking { filter, lanes, only, wanted, not_serials, asks, asked, found, has_looked }
@@ -122,9 +123,7 @@ impl Loading<'_> {
     }
 
     /// A lane, unless it is closed as a whole.
-    fn open(&self, no: u32) -> Option<Open> {
-        let names = self.desk.names.read();
-        let name = self.desk.config.lanes.get(&no)?.name;
+    fn open(&self, no: u32, name: LaneName, names: &Names) -> Option<Open> {
         let (queue, stage) = (names.text(name.queue)?, names.text(name.stage)?);
         let here = |scope: &&Scope| {
             scope.queue == *queue && scope.stage.as_ref().is_none_or(|only| only == stage)
