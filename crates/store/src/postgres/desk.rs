@@ -4,14 +4,13 @@
 //! the batch is loaded further and decided again from the start, which is safe because deciding is
 //! pure. What came of it is written back by `save/`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 use parking_lot::{Mutex, RwLock};
 use rand::rngs::StdRng;
 use windrow_core::change::{Created, Lease};
-use windrow_core::command::Scope;
 use windrow_core::id::{IdSource, StoreTag};
 use windrow_core::invariants::check_step;
 use windrow_core::item::{GroupNo, KindNo, Marks, QueueNo, RouteNo, TenantNo};
@@ -26,6 +25,7 @@ use windrow_core::{
 };
 
 use super::config::Config;
+use super::decided::Decided;
 use super::layer::Layer;
 use super::line::{Line, Spot, Turns};
 use super::loaded::{Claiming, Granted, Listed, Members, Offer};
@@ -92,26 +92,6 @@ pub(super) struct Desk {
     pub(super) used: usize,
     pub(super) tag: StoreTag,
     pub(super) random: StdRng,
-}
-
-/// What a batch decided that is not in a layer.
-#[derive(Debug, Default)]
-pub(super) struct Decided {
-    pub(super) created: Vec<ItemId>,
-    pub(super) removed: BTreeSet<ItemId>,
-    pub(super) folded: BTreeMap<ItemId, bool>,
-    pub(super) orphans: BTreeMap<(ItemId, u16), bool>,
-    /// Settings, pauses and gates, if one of them changed.
-    pub(super) config: Option<Arc<Config>>,
-    /// Queues whose settings changed.
-    pub(super) settings: BTreeSet<Arc<str>>,
-    pub(super) paused: BTreeMap<Scope, bool>,
-    pub(super) gates: BTreeSet<Arc<str>>,
-    /// Groups that may have room now.
-    pub(super) freed: BTreeSet<GroupKey>,
-    /// Candidates of groups without room.
-    pub(super) parked: BTreeSet<ItemId>,
-    pub(super) happened: Vec<Happened>,
 }
 
 /// What a desk is made for.

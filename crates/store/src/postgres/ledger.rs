@@ -19,7 +19,8 @@ use windrow_core::{
     Timestamp,
 };
 
-use super::desk::{Decided, Desk};
+use super::decided::Decided;
+use super::desk::Desk;
 use super::loaded::Claiming;
 use super::loaded::Members;
 use super::names::LaneName;

@@ -6,6 +6,7 @@
 mod address;
 mod check;
 mod config;
+mod decided;
 mod desk;
 mod health;
 mod held;

@@ -337,8 +337,8 @@ impl Postgres {
     }
 }
 
-/// The keys of new items, as far as their names have numbers and the rules will not refuse them: the
-/// database must not see those.
+/// The keys of new items, as far as their names have numbers and the rules will not refuse them:
+/// the database must not see those.
 fn keys_of(items: &[NewItem], desk: &Desk) -> Vec<Key> {
     let names = desk.names.read();
     let key = |new: &NewItem| {

@@ -34,8 +34,9 @@ const KEYS: &str = "select i.queue, i.tenant, i.key, i.serial \
      from unnest($1::int[], $2::int[], $3::text[]) k (queue, tenant, key) \
      join windrow.items i on i.queue = k.queue and i.tenant = k.tenant \
        and i.key = k.key and i.key is not null and i.state <> 1";
-/// Of queues in which ended items block their key. No index refuses a second one there: it could end
-/// between being looked for among the live and among the ended. So they are enqueued one by one.
+/// Of queues in which ended items block their key. No index refuses a second one there: it could
+/// end between being looked for among the live and among the ended. So they are enqueued one by
+/// one.
 const LOCK_KEYS: &str = "select pg_advisory_xact_lock(hashtextextended(name, 0)) \
      from unnest($1::text[]) with ordinality l (name, at) order by at";
 const KEPT_KEYS: &str = "select k.queue, k.tenant, k.key, h.serial \
