@@ -80,6 +80,38 @@ pub enum Ending {
     Cancelled,
 }
 
+impl Ending {
+    pub const ALL: [Ending; 9] = [
+        Ending::Completed,
+        Ending::Split,
+        Ending::Retried,
+        Ending::Failed,
+        Ending::Skipped,
+        Ending::Released,
+        Ending::Snoozed,
+        Ending::Expired,
+        Ending::Cancelled,
+    ];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Ending::Completed => "completed",
+            Ending::Split => "split",
+            Ending::Retried => "retried",
+            Ending::Failed => "failed",
+            Ending::Skipped => "skipped",
+            Ending::Released => "released",
+            Ending::Snoozed => "snoozed",
+            Ending::Expired => "expired",
+            Ending::Cancelled => "cancelled",
+        }
+    }
+
+    pub fn parse(word: &str) -> Option<Ending> {
+        Ending::ALL.into_iter().find(|ending| ending.name() == word)
+    }
+}
+
 /// An error as a worker reported it, or as the queue found it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fault {

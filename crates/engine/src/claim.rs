@@ -32,6 +32,9 @@ impl<S: Store, C: Clock> Engine<S, C> {
         claim: &Arc<Claim>,
         request: Option<RequestId>,
     ) -> Result<Option<Grant<Work>>, Failure> {
+        if self.waiters().is_closed() {
+            return Ok(None);
+        }
         let command = Command::Claim(Claim::clone(claim));
         match self.submit(Request { id: request, command }).await? {
             Answer::Claimed(grant) => Ok(grant),
@@ -54,7 +57,8 @@ impl<S: Store, C: Clock> Engine<S, C> {
             if let Some(call) = &mut call {
                 call.got(claimed.as_ref());
             }
-            if claimed.is_some() || self.clock().now() >= deadline {
+            let is_over = self.waiters().is_closed() || self.clock().now() >= deadline;
+            if claimed.is_some() || is_over {
                 return Ok(claimed);
             }
             if before(self.clock(), deadline, ticket.called()).await.is_none() {

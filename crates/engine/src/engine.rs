@@ -118,6 +118,12 @@ impl<S: Store, C: Clock> Engine<S, C> {
         &self.ears.ring
     }
 
+    /// Hands out nothing any more, before the server stops: claims that wait get nothing, and one
+    /// that is being decided gets what it gets.
+    pub fn close(&self) {
+        self.ears.waiters.close();
+    }
+
     /// Claims that wait for work now.
     pub fn waiting(&self) -> usize {
         self.ears.waiters.len()

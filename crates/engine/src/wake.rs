@@ -22,6 +22,8 @@ pub(crate) struct Waiters {
 #[derive(Debug, Default)]
 struct Line {
     next: u64,
+    /// Nobody waits any more.
+    is_closed: bool,
     waiting: BTreeMap<u64, Waiter>,
 }
 
@@ -78,6 +80,20 @@ impl Waiters {
         wakers.into_iter().for_each(Waker::wake);
     }
 
+    /// Sends everybody home.
+    pub(crate) fn close(&self) {
+        let wakers: Vec<Waker> = {
+            let mut line = self.line.lock();
+            line.is_closed = true;
+            line.waiting.values_mut().filter_map(|waiter| waiter.waker.take()).collect()
+        };
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.line.lock().is_closed
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.line.lock().waiting.len()
     }
@@ -95,8 +111,9 @@ impl Ticket<'_> {
     pub(crate) async fn called(&self) {
         std::future::poll_fn(|cx| {
             let mut line = self.waiters.line.lock();
+            let is_closed = line.is_closed;
             match line.waiting.get_mut(&self.number) {
-                Some(waiter) if waiter.called.is_none() => {
+                Some(waiter) if waiter.called.is_none() && !is_closed => {
                     waiter.waker = Some(cx.waker().clone());
                     Poll::Pending
                 }

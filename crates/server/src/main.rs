@@ -1,7 +1,10 @@
 //! The `windrow` binary.
 
 mod cli;
+mod config;
 mod demo;
+mod http;
+mod store;
 
 use clap::Parser;
 

@@ -119,6 +119,19 @@ on_both_stores! {
         assert_eq!(queue.waiting(), 2);
     }
 
+    fn a_closed_engine_hands_out_nothing_and_still_takes_what_is_done(queue, _clock) {
+        add(&queue, vec![item()]);
+        let grant = take(&queue).expect("there is work");
+        let mut waiting = wait(&queue, "w", 60_000);
+        assert!(look(&mut waiting).is_none());
+        queue.close();
+        assert!(look(&mut waiting).expect("it waits no longer").is_none());
+        add(&queue, vec![item()]);
+        assert!(take(&queue).is_none(), "nothing is handed out");
+        let done = vec![(grant.items[0].item.id, Outcome::complete())];
+        assert!(block_on(queue.settle(grant.lease, done)).expect("it is answered")[0].is_ok());
+    }
+
     fn nobody_is_woken_for_an_item_whose_time_has_not_come(queue, clock) {
         let mut waiting = wait(&queue, "w", 60_000);
         assert!(look(&mut waiting).is_none());

@@ -48,6 +48,13 @@ const LAWS: &[Law] = &[
         why: "the engine runs over any store and under any front",
     },
     Law {
+        name: "wire",
+        below: &["core"],
+        for_tests: &[],
+        outside: Outside::Only(&["base64", "schemars", "serde", "serde_json"]),
+        why: "what goes over the wire is said without knowing who sends it or how",
+    },
+    Law {
         name: "testkit",
         below: &["core", "store", "engine"],
         for_tests: &["server"],
@@ -56,7 +63,7 @@ const LAWS: &[Law] = &[
     },
     Law {
         name: "server",
-        below: &["core", "store", "engine"],
+        below: &["core", "store", "engine", "wire"],
         for_tests: &["testkit"],
         outside: Outside::Any,
         why: "what is only for tests does not ship",

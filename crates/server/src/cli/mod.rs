@@ -1,11 +1,13 @@
 //! The command line.
 
 mod check;
+mod config;
 pub(crate) mod data_dir;
 mod dump;
 mod migrate;
 mod moving;
 pub(crate) mod place;
+mod serve;
 
 use clap::{Parser, Subcommand};
 
@@ -22,6 +24,10 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand, Debug)]
 enum Command {
+    /// Run the queue as a server that any program can use over HTTP.
+    Serve(serve::Args),
+    /// Show how a server would be configured.
+    Config(config::Args),
     /// Watch it work: documents become pages become chunks, a worker dies, the process is killed
     /// and started again, and nothing is lost.
     Demo(demo::Args),
@@ -39,6 +45,8 @@ enum Command {
 
 pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
     match cli.command {
+        Command::Serve(args) => serve::run(args),
+        Command::Config(args) => config::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Dump(args) => dump::run(&args),
         Command::Check(args) => check::run(&args),

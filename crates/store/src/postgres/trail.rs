@@ -13,18 +13,6 @@ use windrow_core::{LeaseId, Timestamp};
 
 use super::Error;
 
-const ENDINGS: [(Ending, &str); 9] = [
-    (Ending::Completed, "completed"),
-    (Ending::Split, "split"),
-    (Ending::Retried, "retried"),
-    (Ending::Failed, "failed"),
-    (Ending::Skipped, "skipped"),
-    (Ending::Released, "released"),
-    (Ending::Snoozed, "snoozed"),
-    (Ending::Expired, "expired"),
-    (Ending::Cancelled, "cancelled"),
-];
-
 pub(super) fn write(trail: &Trail) -> String {
     let mut out = String::with_capacity(256);
     let mut object = Object::begin(&mut out);
@@ -70,11 +58,10 @@ fn put_stage(record: &StageRecord, out: &mut String) {
 }
 
 fn put_attempt(attempt: &Attempt, is_told: bool, out: &mut String) {
-    let ending = ENDINGS.iter().find(|(ending, _)| *ending == attempt.ending);
     let mut object = Object::begin(out);
     object.number("stage", Some(u64::from(attempt.stage)));
     object.text("lease", Some(&attempt.lease.to_string()));
-    object.text("ending", ending.map(|(_, word)| *word));
+    object.text("ending", Some(attempt.ending.name()));
     if !is_told {
         object.number("number", Some(u64::from(attempt.number)));
         object.text("worker", Some(&attempt.worker));
@@ -218,7 +205,7 @@ fn get_attempt(value: &Value, stages: &[StageRecord]) -> Option<Attempt> {
     let stage = value.get("stage")?.as_u64()? as u8;
     let lease: LeaseId = value.get("lease")?.as_str()?.parse().ok()?;
     let word = value.get("ending")?.as_str()?;
-    let (ending, _) = *ENDINGS.iter().find(|(_, known)| *known == word)?;
+    let ending = Ending::parse(word)?;
     Some(match value.get("number") {
         Some(number) => Attempt {
             stage,

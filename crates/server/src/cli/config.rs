@@ -1,0 +1,68 @@
+//! `windrow config`: what a server would be told, and by whom.
+
+use std::path::PathBuf;
+
+use crate::config::{Config, KEYS, Layers};
+
+/// The file that is read if none is named.
+const FILE: &str = "windrow.toml";
+
+/// Where configuration comes from, besides flags.
+#[derive(clap::Args, Debug)]
+pub(super) struct Source {
+    /// The file to read, in TOML; by default windrow.toml here, if there is one.
+    #[arg(long, value_name = "FILE", env = "WINDROW_CONFIG")]
+    config: Option<PathBuf>,
+}
+
+impl Source {
+    pub(super) fn layers(&self) -> anyhow::Result<Layers> {
+        let layers = Layers::new();
+        let here = PathBuf::from(FILE);
+        let layers = match &self.config {
+            Some(path) => layers.with_file(path)?,
+            None if here.is_file() => layers.with_file(&here)?,
+            None => layers,
+        };
+        // A variable that is no text cannot be one of ours.
+        let text = |value: std::ffi::OsString| value.into_string().ok();
+        let variables = std::env::vars_os().filter_map(|(a, b)| Some((text(a)?, text(b)?)));
+        layers.with_environment(variables)
+    }
+}
+
+#[derive(clap::Args, Debug)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Command {
+    /// Print every value. What may hold a password is not shown.
+    Show {
+        #[command(flatten)]
+        source: Source,
+        /// Say of each where it came from.
+        #[arg(long)]
+        origin: bool,
+    },
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    let Command::Show { source, origin } = &args.command;
+    let layers = source.layers()?;
+    Config::new(&layers)?;
+    let mut out = std::io::stdout().lock();
+    for key in KEYS {
+        let value = match layers.get(key.name) {
+            Some(_) if key.is_secret => "(set)".to_owned(),
+            Some(value) => toml::Value::from(value).to_string(),
+            None => "(not set)".to_owned(),
+        };
+        let from = if *origin { format!("  # {}", layers.origin(key.name)) } else { String::new() };
+        std::io::Write::write_fmt(&mut out, format_args!("# {}\n", key.what))?;
+        std::io::Write::write_fmt(&mut out, format_args!("{} = {value}{from}\n", key.name))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,121 @@
+//! `windrow serve`: the queue for any program, until it is told to stop.
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use windrow_store::postgres::Address;
+
+use super::config::Source;
+use super::place::{Place, database};
+use crate::config::Config;
+use crate::http::{self, App};
+use crate::store::Open;
+
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  windrow serve
+      A queue in your state directory, on http://127.0.0.1:7117; its API is described at /docs.
+  windrow serve --data-dir /var/lib/windrow --listen 127.0.0.1:8000
+  windrow serve --store postgres://windrow@db.example/queue
+      Any number of servers may share a database.
+  WINDROW_SERVER__LISTEN=127.0.0.1:8000 windrow serve --config /etc/windrow.toml
+      Flags win over the environment, that over the file; `windrow config show --origin` says which.
+
+Stop it with Ctrl-C or SIGTERM: it takes no new work, lets what is under way end, and stops. A
+second signal stops it at once. Nothing that was acknowledged is lost either way.")]
+pub(super) struct Args {
+    #[command(flatten)]
+    source: Source,
+    /// The directory that holds the store's files; by default `windrow` in your state directory.
+    #[arg(long, value_name = "DIR", conflicts_with = "store")]
+    data_dir: Option<String>,
+    /// The database that holds the store, such as postgres://user@host/database. A password that is
+    /// not in it is taken from PGPASSWORD.
+    #[arg(long, value_name = "URL")]
+    store: Option<String>,
+    /// Where to listen, 127.0.0.1:7117 by default. Only addresses of this machine itself: there are
+    /// no tokens yet.
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
+}
+
+pub(super) fn run(args: Args) -> anyhow::Result<()> {
+    let layers = args.source.layers()?;
+    let layers = layers.with_flag("--data-dir", "store.data_dir", args.data_dir)?;
+    let layers = layers.with_flag("--store", "store.url", args.store)?;
+    let layers = layers.with_flag("--listen", "server.listen", args.listen)?;
+    let config = Config::new(&layers)?;
+    anyhow::ensure!(
+        config.listen.ip().is_loopback(),
+        "{} can be reached from other machines, and anybody there could do anything; listen on \
+         127.0.0.1 and put a proxy that asks for credentials before it",
+        config.listen
+    );
+    super::runtime()?.block_on(serve(&config))
+}
+
+fn place(config: &Config) -> anyhow::Result<Place> {
+    match &config.store {
+        Some(url) => Ok(Place::Database(database(url)?)),
+        None => Place::parse(&config.data_dir),
+    }
+}
+
+async fn serve(config: &Config) -> anyhow::Result<()> {
+    let (place, listen) = (place(config)?, config.listen);
+    let mut signals = Signals::new()?;
+    let shown = match &place {
+        Place::Directory(path) => path.display().to_string(),
+        Place::Database(options) => {
+            format!("the database at {}", Address::parse(&options.url)?.shown())
+        }
+    };
+    let listener = TcpListener::bind(listen).await.with_context(|| {
+        format!("cannot listen on {listen}; is another server there? choose another with --listen")
+    })?;
+    let open = Open::at(place).await?;
+    let app = App::new(Arc::clone(&open.queue));
+    let address = listener.local_addr()?;
+    eprintln!("windrow: the queue in {shown} is at http://{address}, described at /docs");
+    let ticking = tokio::spawn({
+        let queue = Arc::clone(&open.queue);
+        async move { queue.run().await }
+    });
+    let mut serving = tokio::spawn(http::serve(Arc::clone(&app), listener, config.drain));
+    tokio::select! {
+        stopped = ticking => anyhow::bail!("the queue stopped: {}", stopped?),
+        ended = &mut serving => ended??,
+        () = signals.next() => {
+            eprintln!("windrow: stopping; a second signal stops at once");
+            app.stop();
+            tokio::select! {
+                ended = serving => ended??,
+                () = signals.next() => eprintln!("windrow: stopped at once"),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whoever tells the process to stop.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Signals> {
+        let (interrupt, terminate) = (SignalKind::interrupt(), SignalKind::terminate());
+        Ok(Signals { interrupt: signal(interrupt)?, terminate: signal(terminate)? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! The keys that exist.
+
+/// One thing that can be configured.
+#[derive(Debug)]
+pub(crate) struct Key {
+    pub(crate) name: &'static str,
+    /// None if it is worked out when the server starts.
+    pub(crate) default: Option<&'static str>,
+    /// It may hold a password, and is never shown.
+    pub(crate) is_secret: bool,
+    pub(crate) what: &'static str,
+}
+
+const fn key(name: &'static str, default: Option<&'static str>, what: &'static str) -> Key {
+    Key { name, default, is_secret: false, what }
+}
+
+pub(crate) const KEYS: &[Key] = &[
+    key("server.listen", Some("127.0.0.1:7117"), "where to listen for HTTP"),
+    key(
+        "server.drain_ms",
+        Some("25000"),
+        "how long what is under way may take to end when the server stops",
+    ),
+    key(
+        "store.data_dir",
+        None,
+        "the directory that holds the store's files; by default windrow in your state directory",
+    ),
+    Key {
+        is_secret: true,
+        ..key("store.url", None, "the database that holds the store, as postgres://…")
+    },
+];
+
+/// The key of this name.
+pub(super) fn find(name: &str) -> Option<&'static Key> {
+    KEYS.iter().find(|key| key.name == name)
+}
+
+/// The key that was probably meant.
+pub(super) fn near(name: &str) -> Option<&'static str> {
+    let distances = KEYS.iter().map(|key| (distance(name, key.name), key.name));
+    let (distance, nearest) = distances.min()?;
+    // `listen` alone is `server.listen`, and three wrong letters are still a slip.
+    let part = |key: &&Key| key.name.rsplit('.').next() == Some(name);
+    let whole = KEYS.iter().find(part).map(|key| key.name);
+    whole.or_else(|| (distance <= 3).then_some(nearest))
+}
+
+/// How many letters must be added, removed or changed to make one text of the other.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (at, letter) in a.chars().enumerate() {
+        let mut before = row[0];
+        row[0] = at + 1;
+        for (of, other) in b.iter().enumerate() {
+            let changed = before + usize::from(letter != *other);
+            before = row[of + 1];
+            row[of + 1] = changed.min(before + 1).min(row[of] + 1);
+        }
+    }
+    row.last().copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_is_recognised() {
+        assert_eq!(distance("kitten", "sitting"), 3);
+        assert_eq!(near("server.lisen"), Some("server.listen"));
+        assert_eq!(near("listen"), Some("server.listen"));
+        assert_eq!(near("database.password"), None);
+    }
+
+    #[test]
+    fn names_are_unique_and_in_order() {
+        assert!(KEYS.is_sorted_by_key(|key| key.name.split('.').next()));
+        for key in KEYS {
+            assert_eq!(KEYS.iter().filter(|other| other.name == key.name).count(), 1);
+        }
+    }
+}

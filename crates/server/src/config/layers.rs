@@ -1,0 +1,246 @@
+//! Layers of values, and which of them said what.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use anyhow::Context as _;
+
+use super::keys::{KEYS, find, near};
+
+/// The prefix of our environment variables: `WINDROW_SERVER__LISTEN` is `server.listen`.
+const PREFIX: &str = "WINDROW_";
+/// A variable that ends like this names a file that holds the value.
+const IN_A_FILE: &str = "_FILE";
+
+/// Who said something.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Origin {
+    Default,
+    File(PathBuf),
+    Environment(String),
+    Flag(&'static str),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Default => f.write_str("by default"),
+            Origin::File(path) => write!(f, "from {}", path.display()),
+            Origin::Environment(name) => write!(f, "from {name}"),
+            Origin::Flag(name) => write!(f, "from {name}"),
+        }
+    }
+}
+
+/// What was said last about each key.
+#[derive(Debug)]
+pub(crate) struct Layers {
+    values: BTreeMap<&'static str, (String, Origin)>,
+}
+
+impl Layers {
+    /// Nothing but the defaults.
+    pub(crate) fn new() -> Layers {
+        let default = |key: &'static super::keys::Key| {
+            Some((key.name, (key.default?.to_owned(), Origin::Default)))
+        };
+        Layers { values: KEYS.iter().filter_map(default).collect() }
+    }
+
+    /// What a file says, in TOML.
+    pub(crate) fn with_file(mut self, path: &Path) -> anyhow::Result<Layers> {
+        let shown = path.display();
+        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
+        let table: toml::Table = text.parse().with_context(|| shown.to_string())?;
+        let mut said = Vec::new();
+        flatten("", &table, &mut said);
+        for (name, value) in said {
+            let origin = Origin::File(path.to_owned());
+            self.set(&name, value?, origin).with_context(|| shown.to_string())?;
+        }
+        Ok(self)
+    }
+
+    /// What the environment says.
+    pub(crate) fn with_environment(
+        mut self,
+        variables: impl Iterator<Item = (String, String)>,
+    ) -> anyhow::Result<Layers> {
+        for (variable, value) in variables {
+            let Some(name) = variable.strip_prefix(PREFIX).filter(|name| name.contains("__"))
+            else {
+                continue;
+            };
+            let dotted = name.to_ascii_lowercase().replace("__", ".");
+            let in_a_file = dotted.strip_suffix(&IN_A_FILE.to_ascii_lowercase());
+            let origin = Origin::Environment(variable.clone());
+            match in_a_file.filter(|_| find(&dotted).is_none()) {
+                Some(name) => {
+                    let text = std::fs::read_to_string(&value);
+                    let text = text.with_context(|| format!("{variable}: cannot read {value}"))?;
+                    self.set(name, text.trim_end_matches(['\r', '\n']).to_owned(), origin)
+                }
+                None => self.set(&dotted, value, origin),
+            }
+            .with_context(|| variable.clone())?;
+        }
+        Ok(self)
+    }
+
+    /// What was said on the command line.
+    pub(crate) fn with_flag(
+        mut self,
+        flag: &'static str,
+        name: &str,
+        value: Option<String>,
+    ) -> anyhow::Result<Layers> {
+        if let Some(value) = value {
+            self.set(name, value, Origin::Flag(flag))?;
+        }
+        Ok(self)
+    }
+
+    fn set(&mut self, name: &str, value: String, origin: Origin) -> anyhow::Result<()> {
+        let Some(key) = find(name) else {
+            return Err(match near(name) {
+                Some(meant) => anyhow::anyhow!("there is no {name}; {meant} is meant, perhaps"),
+                None => anyhow::anyhow!(
+                    "there is no {name}; `windrow config show` lists everything that there is"
+                ),
+            });
+        };
+        // A store that is named later is meant instead of one that was named before.
+        let other = match key.name {
+            "store.url" => Some("store.data_dir"),
+            "store.data_dir" => Some("store.url"),
+            _ => None,
+        };
+        let is_earlier = |(_, said): &(String, Origin)| said.layer() < origin.layer();
+        if let Some(other) = other.filter(|other| self.values.get(other).is_some_and(is_earlier)) {
+            self.values.remove(other);
+        }
+        self.values.insert(key.name, (value, origin));
+        Ok(())
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.values.get(name).map(|(value, _)| value.as_str())
+    }
+
+    pub(crate) fn origin(&self, name: &str) -> Origin {
+        self.values.get(name).map_or(Origin::Default, |(_, origin)| origin.clone())
+    }
+
+    pub(crate) fn parse<T: FromStr>(&self, name: &'static str) -> anyhow::Result<T>
+    where
+        T::Err: fmt::Display,
+    {
+        let value = self.get(name).with_context(|| format!("{name} is not given"))?;
+        let wrong = |error| anyhow::anyhow!("{name} ({}): {value:?}: {error}", self.origin(name));
+        value.parse().map_err(wrong)
+    }
+}
+
+impl Origin {
+    /// Later ones win.
+    fn layer(&self) -> u8 {
+        match self {
+            Origin::Default => 0,
+            Origin::File(_) => 1,
+            Origin::Environment(_) => 2,
+            Origin::Flag(_) => 3,
+        }
+    }
+}
+
+type Said = (String, anyhow::Result<String>);
+
+/// Dotted names for what stands in tables.
+fn flatten(above: &str, table: &toml::Table, into: &mut Vec<Said>) {
+    for (name, value) in table {
+        let name = if above.is_empty() { name.clone() } else { format!("{above}.{name}") };
+        match value {
+            toml::Value::Table(inner) => flatten(&name, inner, into),
+            toml::Value::String(text) => into.push((name, Ok(text.clone()))),
+            toml::Value::Integer(number) => into.push((name, Ok(number.to_string()))),
+            toml::Value::Boolean(yes) => into.push((name, Ok(yes.to_string()))),
+            other => {
+                let error = anyhow::anyhow!("{name}: cannot be a {}", other.type_str());
+                into.push((name, Err(error)));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn variables(all: &[(&str, &str)]) -> impl Iterator<Item = (String, String)> {
+        let all: Vec<_> = all.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
+        all.into_iter()
+    }
+
+    fn file(test: &str, text: &str) -> PathBuf {
+        let name = format!("windrow-config-{test}-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::write(&path, text).expect("it can be written");
+        path
+    }
+
+    #[test]
+    fn later_layers_win_and_their_origin_is_known() {
+        let path = file("later", "[server]\nlisten = \"127.0.0.1:1\"\ndrain_ms = 7\n");
+        let layers = Layers::new().with_file(&path).expect("it is read");
+        assert_eq!(layers.get("server.drain_ms"), Some("7"));
+        let said = variables(&[
+            ("WINDROW_SERVER__LISTEN", "127.0.0.1:2"),
+            ("HOME", "/"),
+            ("WINDROW_X", ""),
+        ]);
+        let layers = layers.with_environment(said).expect("it is read");
+        assert_eq!(layers.get("server.listen"), Some("127.0.0.1:2"));
+        let layers = layers.with_flag("--listen", "server.listen", Some("127.0.0.1:3".into()));
+        let layers = layers.expect("it is read");
+        assert_eq!(
+            layers.parse::<std::net::SocketAddr>("server.listen").expect("an address").port(),
+            3
+        );
+        assert_eq!(layers.origin("server.listen").to_string(), "from --listen");
+        assert_eq!(layers.origin("server.drain_ms"), Origin::File(path.clone()));
+        std::fs::remove_file(path).expect("it is there");
+    }
+
+    #[test]
+    fn a_store_that_is_named_later_takes_the_place_of_the_other() {
+        let path = file("store", "[store]\ndata_dir = \"/data\"\n");
+        let secret = file("secret", "postgres://u:p@h/d\n");
+        let said = [("WINDROW_STORE__URL_FILE", secret.to_str().expect("a text"))];
+        let layers = Layers::new().with_file(&path).expect("it is read");
+        let layers = layers.with_environment(variables(&said)).expect("it is read");
+        assert_eq!(layers.get("store.url"), Some("postgres://u:p@h/d"));
+        assert_eq!(layers.get("store.data_dir"), None);
+        for path in [path, secret] {
+            std::fs::remove_file(path).expect("it is there");
+        }
+    }
+
+    #[test]
+    fn what_does_not_exist_is_refused_with_what_was_meant() {
+        let path = file("wrong", "[server]\nlisen = \"127.0.0.1:1\"\n");
+        let error = format!("{:#}", Layers::new().with_file(&path).expect_err("it is wrong"));
+        assert!(error.contains("there is no server.lisen; server.listen is meant"), "{error}");
+        std::fs::write(&path, "[server]\nlisten = [1]\n").expect("it can be written");
+        let error = format!("{:#}", Layers::new().with_file(&path).expect_err("it is wrong"));
+        assert!(error.contains("server.listen: cannot be a array"), "{error}");
+        std::fs::remove_file(path).expect("it is there");
+        let said = variables(&[("WINDROW_STORE__URLL", "x")]);
+        let error = format!("{:#}", Layers::new().with_environment(said).expect_err("it is wrong"));
+        assert!(error.contains("WINDROW_STORE__URLL: there is no store.urll"), "{error}");
+        let layers = Layers::new().with_flag("--listen", "server.listen", Some("here".into()));
+        let error = layers.expect("it is read").parse::<std::net::SocketAddr>("server.listen");
+        assert!(error.expect_err("it is wrong").to_string().contains("(from --listen)"));
+    }
+}

@@ -1,0 +1,133 @@
+//! Work: claimed, renewed, reported on, settled.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::HeaderMap;
+use schemars::JsonSchema;
+use serde::Serialize;
+use windrow_core::command::{Command, Outcome, Request};
+use windrow_core::{Answer, ItemId, Refusal};
+use windrow_engine::Clock as _;
+use windrow_wire::answer::{Each, Refused, Settled};
+use windrow_wire::claim::{Claim, Granted, ProgressOf, Renew, Renewed};
+use windrow_wire::problem::Code;
+use windrow_wire::settle::{Settle, SettleItem};
+
+use super::App;
+use super::reply::{Failed, Read, lease_id, request_id};
+
+/// Longest wait of a claim; whoever wants to wait for longer asks again.
+const WAIT_MAX_MS: u64 = 60_000;
+/// The tenant of what is spawned without one.
+const TENANT: &str = "default";
+
+pub(super) async fn claim(
+    State(app): State<Arc<App>>,
+    headers: HeaderMap,
+    Read(claim): Read<Claim>,
+) -> Result<Json<Granted>, Failed> {
+    if app.is_stopping() {
+        return Err(Failed::new(Code::Stopping, "no work is handed out any more"));
+    }
+    let id = request_id(&headers)?;
+    let wait_ms = claim.wait_ms.min(WAIT_MAX_MS);
+    let granted = app.queue.claim(claim.into_core(), wait_ms, id).await?;
+    Ok(Json(granted.map_or_else(Granted::nothing, Granted::from)))
+}
+
+pub(super) async fn renew(
+    State(app): State<Arc<App>>,
+    Path(lease): Path<String>,
+    Read(renew): Read<Renew>,
+) -> Result<Json<Renewed>, Failed> {
+    let renewed = app.queue.renew(lease_id(&lease)?, renew.lease_ms).await?;
+    Ok(Json(renewed.into()))
+}
+
+/// That it was written down how far an item is.
+#[derive(Serialize, JsonSchema, Debug)]
+pub(super) struct Told {
+    told: bool,
+}
+
+impl From<()> for Told {
+    fn from((): ()) -> Told {
+        Told { told: true }
+    }
+}
+
+pub(super) async fn progress(
+    State(app): State<Arc<App>>,
+    Path(lease): Path<String>,
+    Read(said): Read<ProgressOf>,
+) -> Result<Json<Vec<Each<Told>>>, Failed> {
+    let lease = lease_id(&lease)?;
+    let mut answers =
+        Answers::new(said.items, |progress| Ok((parse(&progress.id)?, progress.into_core())));
+    let items = answers.take();
+    let told = app.queue.progress(lease, items).await?;
+    Ok(Json(answers.with(told)))
+}
+
+pub(super) async fn settle(
+    State(app): State<Arc<App>>,
+    headers: HeaderMap,
+    Path(lease): Path<String>,
+    Read(said): Read<Settle>,
+) -> Result<Json<Vec<Each<Settled>>>, Failed> {
+    let (lease, id) = (lease_id(&lease)?, request_id(&headers)?);
+    let (tenant, now) = (Arc::from(TENANT), app.queue.clock().now());
+    let mut answers = Answers::new(said.items, |item: SettleItem| {
+        Ok((parse(&item.id)?, item.into_core(&tenant, now)?))
+    });
+    let items: Vec<(ItemId, Outcome)> = answers.take();
+    let command = Command::Settle { lease, items };
+    let Answer::Settled(settled) = app.queue.submit(Request { id, command }).await? else {
+        return Err(Failed::new(Code::Internal, "an unexpected answer"));
+    };
+    Ok(Json(answers.with(settled)))
+}
+
+fn parse(id: &str) -> Result<ItemId, Refusal> {
+    id.parse().map_err(|_| Refusal::invalid("id", format!("{id:?} is not an item's id")))
+}
+
+/// Answers in the order of the questions: some could not be read, the others are asked.
+struct Answers<T> {
+    asked: Vec<T>,
+    refused: Vec<Option<Refusal>>,
+}
+
+impl<T> Answers<T> {
+    fn new<Q>(questions: Vec<Q>, read: impl Fn(Q) -> Result<T, Refusal>) -> Answers<T> {
+        let mut answers = Answers { asked: Vec::new(), refused: Vec::new() };
+        for question in questions {
+            match read(question) {
+                Ok(asked) => {
+                    answers.asked.push(asked);
+                    answers.refused.push(None);
+                }
+                Err(refusal) => answers.refused.push(Some(refusal)),
+            }
+        }
+        answers
+    }
+
+    fn take(&mut self) -> Vec<T> {
+        std::mem::take(&mut self.asked)
+    }
+
+    fn with<C, W: From<C>>(self, answers: Vec<Result<C, Refusal>>) -> Vec<Each<W>> {
+        let mut answers = answers.into_iter();
+        let missing = || {
+            Each::Refused(Refused { error: Code::Internal, detail: "there was no answer".into() })
+        };
+        let each = self.refused.into_iter().map(|refused| match refused {
+            Some(refusal) => Each::of(Err(refusal)),
+            None => answers.next().map_or_else(missing, Each::of),
+        });
+        each.collect()
+    }
+}

@@ -1,0 +1,212 @@
+//! Items: enqueued, shown, explained, cancelled, retried, removed.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, Query, Request, State};
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use windrow_core::command::{NewItem as CoreItem, RetryMode};
+use windrow_core::ports::Store as _;
+use windrow_core::{Refusal, command};
+use windrow_engine::Clock as _;
+use windrow_wire::answer::{Each, Enqueued};
+use windrow_wire::item::{Explanation, Item};
+use windrow_wire::new::NewItem;
+use windrow_wire::problem::Code;
+
+use super::App;
+use super::reply::{Failed, Read, item_id, read, request_id, whole};
+
+/// The tenant of whoever names none.
+const TENANT: &str = "default";
+/// Children on a page, and at most.
+const PAGE: usize = 50;
+const PAGE_MAX: usize = 200;
+
+/// One item, several, or lines of them.
+pub(super) async fn enqueue(
+    State(app): State<Arc<App>>,
+    Path(queue): Path<String>,
+    request: Request,
+) -> Result<Response, Failed> {
+    let id = request_id(request.headers())?;
+    let lines = matches!(kind(&request), Kind::Lines);
+    if matches!(kind(&request), Kind::Other) {
+        let detail = "send application/json, or application/x-ndjson for lines";
+        return Err(Failed::new(Code::UnsupportedType, detail));
+    }
+    let bytes = whole(request, &app).await?;
+    let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
+    let (new, alone): (Vec<NewItem>, bool) = match first {
+        _ if lines => (in_lines(&bytes)?, false),
+        Some(b'[') => (read(&bytes)?, false),
+        _ => (vec![read(&bytes)?], true),
+    };
+    let (queue, tenant): (Arc<str>, Arc<str>) = (queue.into(), TENANT.into());
+    let now = app.queue.clock().now();
+    let items: Result<Vec<CoreItem>, Refusal> =
+        new.into_iter().map(|new| new.into_core(&queue, &tenant, now)).collect();
+    let mut each = app.queue.enqueue(items?, id).await?;
+    if alone {
+        let enqueued = each.pop().ok_or_else(|| Failed::new(Code::Internal, "no answer"))??;
+        return Ok((StatusCode::CREATED, Json(Enqueued::from(enqueued))).into_response());
+    }
+    let each: Vec<Each<Enqueued>> = each.into_iter().map(Each::of).collect();
+    Ok(Json(each).into_response())
+}
+
+enum Kind {
+    Json,
+    Lines,
+    Other,
+}
+
+fn kind(request: &Request) -> Kind {
+    let said = request.headers().get(CONTENT_TYPE).map(|value| value.to_str().unwrap_or("?"));
+    match said.map(|said| said.split(';').next().unwrap_or_default().trim()) {
+        None | Some("application/json") => Kind::Json,
+        Some("application/x-ndjson" | "application/jsonl") => Kind::Lines,
+        Some(_) => Kind::Other,
+    }
+}
+
+fn in_lines(bytes: &[u8]) -> Result<Vec<NewItem>, Failed> {
+    let lines = bytes.split(|byte| *byte == b'\n').enumerate();
+    let lines = lines.filter(|(_, line)| !line.trim_ascii().is_empty());
+    let item = |(at, line)| {
+        let read = serde_json::from_slice(line);
+        read.map_err(|error| Failed::new(Code::Malformed, format!("line {}: {error}", at + 1)))
+    };
+    lines.map(item).collect()
+}
+
+pub(super) async fn show(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+) -> Result<Json<Item>, Failed> {
+    let seen = app.queue.store().inspect(item_id(&id)?).await?;
+    seen.map(|seen| Json(seen.into())).ok_or_else(|| Failed::not_found("such item"))
+}
+
+pub(super) async fn explain(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+) -> Result<Json<Explanation>, Failed> {
+    let explained = app.queue.explain(item_id(&id)?).await?;
+    explained.map(|why| Json(why.into())).ok_or_else(|| Failed::not_found("such item"))
+}
+
+/// An item and a page of its children.
+#[derive(Serialize, JsonSchema, Debug)]
+pub(super) struct Tree {
+    item: Item,
+    children: Vec<Item>,
+    /// Where the next page begins, if there may be one.
+    next: Option<u32>,
+}
+
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Page {
+    #[serde(default)]
+    from: u32,
+    limit: Option<usize>,
+}
+
+pub(super) async fn tree(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+    Query(page): Query<Page>,
+) -> Result<Json<Tree>, Failed> {
+    let (id, store) = (item_id(&id)?, app.queue.store());
+    let seen = store.inspect(id).await?.ok_or_else(|| Failed::not_found("such item"))?;
+    let limit = page.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
+    let ids = store.children(id, page.from, limit).await?;
+    let (mut children, mut last) = (Vec::with_capacity(ids.len()), None);
+    for child in &ids {
+        if let Some(child) = store.inspect(*child).await? {
+            last = child.item.place.map(|place| place.ordinal);
+            children.push(child.into());
+        }
+    }
+    let next = last.filter(|_| ids.len() == limit).map(|last| last + 1);
+    Ok(Json(Tree { item: seen.into(), children, next }))
+}
+
+#[derive(Serialize, JsonSchema, Debug)]
+pub(super) struct Cancelled {
+    id: String,
+    /// It has children that are being ended one after the other.
+    ongoing: bool,
+}
+
+pub(super) async fn cancel(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+) -> Result<Json<Cancelled>, Failed> {
+    let item = item_id(&id)?;
+    let each = app.queue.cancel(vec![item]).await?.pop();
+    let command::Cancelled { id, ongoing } = each.unwrap_or(Err(Refusal::NotFound { item }))?;
+    Ok(Json(Cancelled { id: id.to_string(), ongoing }))
+}
+
+/// How to run an item again.
+#[derive(Deserialize, JsonSchema, Default, Debug)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Retry {
+    mode: Mode,
+    /// The stage to begin with; by default the one that failed.
+    from_stage: Option<String>,
+}
+
+#[derive(Clone, Copy, Deserialize, JsonSchema, Default, Debug)]
+#[serde(rename_all = "snake_case")]
+enum Mode {
+    /// A new item; the old one stays as history.
+    #[default]
+    Clone,
+    /// The same item.
+    Reset,
+}
+
+#[derive(Serialize, JsonSchema, Debug)]
+pub(super) struct Retried {
+    /// The item that will run: the same, or its clone.
+    id: String,
+    /// How many items wait again.
+    reset: u32,
+}
+
+pub(super) async fn retry(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+    Read(how): Read<Retry>,
+) -> Result<Json<Retried>, Failed> {
+    let item = item_id(&id)?;
+    let seen = app.queue.store().inspect(item).await?;
+    let seen = seen.ok_or_else(|| Failed::not_found("such item"))?;
+    // A child cannot be cloned away from its tree.
+    let mode = match how.mode {
+        Mode::Clone if seen.item.is_root() => RetryMode::Clone,
+        Mode::Clone | Mode::Reset => RetryMode::Reset,
+    };
+    let retried = app.queue.retry(item, mode, how.from_stage.map(Into::into)).await?;
+    Ok(Json(Retried { id: retried.id.to_string(), reset: retried.reset }))
+}
+
+#[derive(Serialize, JsonSchema, Debug)]
+pub(super) struct Removed {
+    removed: u32,
+}
+
+pub(super) async fn remove(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+) -> Result<Json<Removed>, Failed> {
+    let deleted = app.queue.delete(item_id(&id)?).await?;
+    Ok(Json(Removed { removed: deleted.removed }))
+}

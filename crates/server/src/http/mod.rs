@@ -1,0 +1,53 @@
+//! HTTP: the queue for any program in any language.
+//!
+//! [`operations`] is the table of everything that can be asked; router, authorisation and the
+//! OpenAPI document are made from it. Handlers translate: bodies of `windrow-wire` become commands
+//! of the core, answers become bodies, refusals become problems. No rule is here.
+
+mod claims;
+mod connection;
+mod docs;
+mod host;
+mod items;
+mod operations;
+mod queues;
+mod reply;
+mod status;
+mod table;
+
+use std::sync::Arc;
+
+use crate::store::Queue;
+
+pub(crate) use connection::serve;
+
+/// What every handler sees.
+#[derive(Debug)]
+pub(crate) struct App {
+    pub(crate) queue: Arc<Queue>,
+    /// Set once the server shuts down: no new work is handed out.
+    stopping: tokio::sync::watch::Sender<bool>,
+}
+
+impl App {
+    pub(crate) fn new(queue: Arc<Queue>) -> Arc<App> {
+        Arc::new(App { queue, stopping: tokio::sync::watch::Sender::new(false) })
+    }
+
+    /// Waits until the server stops.
+    pub(crate) async fn stops(&self) {
+        let mut stopping = self.stopping.subscribe();
+        // It fails only if nobody can say so any more.
+        let _stopping = stopping.wait_for(|stopping| *stopping).await;
+    }
+
+    /// Hands out nothing any more, and takes no connections.
+    pub(crate) fn stop(&self) {
+        self.queue.close();
+        self.stopping.send_replace(true);
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        *self.stopping.borrow()
+    }
+}

@@ -1,0 +1,186 @@
+//! Everything that can be asked over HTTP.
+
+use axum::http::Method;
+use axum::routing::{delete, get, post, put};
+use windrow_wire::answer::{Each, Enqueued, Settled};
+use windrow_wire::claim::{Claim, Granted, ProgressOf, Renew, Renewed};
+use windrow_wire::item::{Explanation, Item};
+use windrow_wire::new::NewItem;
+use windrow_wire::settings::Settings;
+use windrow_wire::settle::Settle;
+
+use super::items::{Cancelled, Retried, Retry, Tree};
+use super::queues::Scope;
+use super::status::{Stats, WorkerShown};
+use super::table::{Operation, Role};
+use super::{claims, items, queues, status};
+
+/// The table. A route that is not here does not exist.
+pub(super) fn all() -> Vec<Operation> {
+    let mut all = of_items();
+    all.extend(of_workers());
+    all.extend(of_queues());
+    all
+}
+
+fn of_items() -> Vec<Operation> {
+    let of = Operation::new;
+    vec![
+        of(
+            Method::POST,
+            "/queues/{queue}/items",
+            Role::Producer,
+            "Enqueue one item, an array of them, or lines of them (application/x-ndjson). One is \
+             answered with itself, several with a list in the same order.",
+            post(items::enqueue),
+        )
+        .takes::<NewItem>()
+        .gives::<Enqueued>(201),
+        of(
+            Method::GET,
+            "/queue/stats",
+            Role::Viewer,
+            "How many items have each status, in all and by queue and tenant.",
+            get(status::stats),
+        )
+        .asks(&[("queue", "only this queue"), ("tenant", "only this tenant (also user_id)")])
+        .gives::<Stats>(200),
+        of(
+            Method::GET,
+            "/queue/{id}",
+            Role::Viewer,
+            "Everything about an item.",
+            get(items::show).delete(items::remove),
+        )
+        .gives::<Item>(200),
+        of(
+            Method::GET,
+            "/queue/{id}/explain",
+            Role::Viewer,
+            "Why an item is where it is, and what would move it on.",
+            get(items::explain),
+        )
+        .gives::<Explanation>(200),
+        of(
+            Method::GET,
+            "/queue/{id}/tree",
+            Role::Viewer,
+            "An item with what it knows of its children, and a page of them.",
+            get(items::tree),
+        )
+        .asks(&[("from", "the first ordinal to show"), ("limit", "how many; 50, at most 200")])
+        .gives::<Tree>(200),
+        of(
+            Method::POST,
+            "/queue/{id}/cancel",
+            Role::Operator,
+            "End an item that has not ended, with everything below it.",
+            post(items::cancel),
+        )
+        .gives::<Cancelled>(200),
+        of(
+            Method::POST,
+            "/queue/{id}/retry",
+            Role::Operator,
+            "Run an ended item again: as a clone, or, with mode=reset, the same failed or \
+             cancelled one. Children of a tree are reset.",
+            post(items::retry),
+        )
+        .takes::<Retry>()
+        .gives::<Retried>(200),
+    ]
+}
+
+fn of_workers() -> Vec<Operation> {
+    let of = Operation::new;
+    vec![
+        of(
+            Method::POST,
+            "/claims",
+            Role::Worker,
+            "Take work under a lease, waiting for some if there is none.",
+            post(claims::claim),
+        )
+        .takes::<Claim>()
+        .gives::<Granted>(200),
+        of(
+            Method::POST,
+            "/leases/{lease}/renew",
+            Role::Worker,
+            "Keep a lease for longer. Says what it still holds.",
+            post(claims::renew),
+        )
+        .takes::<Renew>()
+        .gives::<Renewed>(200),
+        of(
+            Method::POST,
+            "/leases/{lease}/progress",
+            Role::Worker,
+            "Say how far work is.",
+            post(claims::progress),
+        )
+        .takes::<ProgressOf>()
+        .gives::<Vec<Each<claims::Told>>>(200),
+        of(
+            Method::POST,
+            "/leases/{lease}/settle",
+            Role::Worker,
+            "Say how attempts ended. Each item is answered for.",
+            post(claims::settle),
+        )
+        .takes::<Settle>()
+        .gives::<Vec<Each<Settled>>>(200),
+        of(
+            Method::GET,
+            "/workers",
+            Role::Viewer,
+            "The workers that are present at this server.",
+            get(status::workers),
+        )
+        .gives::<Vec<WorkerShown>>(200),
+    ]
+}
+
+fn of_queues() -> Vec<Operation> {
+    let of = Operation::new;
+    vec![
+        of(
+            Method::POST,
+            "/queues/{queue}/pause",
+            Role::Operator,
+            "Hand out nothing of a queue, or of a stage or tenant of it.",
+            post(queues::pause),
+        )
+        .takes::<Scope>(),
+        of(
+            Method::POST,
+            "/queues/{queue}/resume",
+            Role::Operator,
+            "Hand out again what a pause with the same scope held back.",
+            post(queues::resume),
+        )
+        .takes::<Scope>(),
+        of(
+            Method::PUT,
+            "/queues/{queue}/settings",
+            Role::Operator,
+            "Say how a queue behaves. What is left out is as it is by default.",
+            put(queues::configure),
+        )
+        .takes::<Settings>(),
+    ]
+}
+
+/// Methods that share a path with another operation, and are served by its handler.
+pub(super) fn beside() -> Vec<Operation> {
+    vec![
+        Operation::new(
+            Method::DELETE,
+            "/queue/{id}",
+            Role::Operator,
+            "Remove an ended item, with everything below it, for good.",
+            delete(items::remove),
+        )
+        .gives::<items::Removed>(200),
+    ]
+}

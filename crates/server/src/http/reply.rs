@@ -1,0 +1,165 @@
+//! Bodies in, answers and problems out.
+
+use axum::body::Bytes;
+use axum::extract::{FromRequest, Request};
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use sha2::{Digest as _, Sha256};
+use windrow_core::ports::StoreError;
+use windrow_core::{ItemId, LeaseId, Refusal, RequestId};
+use windrow_engine::Failure;
+use windrow_wire::problem::{Code, Problem};
+
+/// Largest body that is read. A command must fit one group of the log.
+pub(super) const BODY_MAX: usize = 16 * 1024 * 1024;
+
+/// A problem, as an answer.
+#[derive(Debug)]
+pub(super) struct Failed(pub(super) Problem);
+
+impl Failed {
+    pub(super) fn new(code: Code, detail: impl Into<String>) -> Failed {
+        Failed(Problem::new(code, detail))
+    }
+
+    pub(super) fn not_found(what: &str) -> Failed {
+        Failed::new(Code::NotFound, format!("there is no {what}, or it is not yours"))
+    }
+}
+
+impl IntoResponse for Failed {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.0.status);
+        let mut response =
+            (status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), axum::Json(&self.0))
+                .into_response();
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if let Some(ms) = self.0.retry_after_ms {
+            headers.insert(RETRY_AFTER, HeaderValue::from(ms.div_ceil(1_000).max(1)));
+        }
+        response
+    }
+}
+
+impl From<Refusal> for Failed {
+    fn from(refusal: Refusal) -> Failed {
+        Failed(Problem::from(&refusal))
+    }
+}
+
+impl From<StoreError> for Failed {
+    fn from(error: StoreError) -> Failed {
+        Failed(Problem::from(&error))
+    }
+}
+
+impl From<Failure> for Failed {
+    fn from(failure: Failure) -> Failed {
+        match failure {
+            Failure::Refused(refusal) => refusal.into(),
+            Failure::Store(error) => error.into(),
+            Failure::Overloaded { retry_after_ms } => {
+                let problem = Problem::new(Code::Overloaded, failure.to_string());
+                Failed(problem.retry_after(retry_after_ms))
+            }
+        }
+    }
+}
+
+/// The body of a request, whole.
+pub(super) async fn whole<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, Failed> {
+    Bytes::from_request(request, state).await.map_err(|refused| {
+        let code = match refused.status() {
+            StatusCode::PAYLOAD_TOO_LARGE => Code::TooLarge,
+            StatusCode::REQUEST_TIMEOUT => Code::Timeout,
+            _ => Code::Malformed,
+        };
+        Failed::new(code, refused.body_text())
+    })
+}
+
+/// JSON of a known shape. A body that is empty is read as `{}`.
+pub(super) struct Read<T>(pub(super) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Read<T> {
+    type Rejection = Failed;
+
+    async fn from_request(request: Request, state: &S) -> Result<Read<T>, Failed> {
+        must_be_json(request.headers())?;
+        let bytes = whole(request, state).await?;
+        read(if bytes.is_empty() { b"{}" } else { &bytes }).map(Read)
+    }
+}
+
+fn must_be_json(headers: &HeaderMap) -> Result<(), Failed> {
+    let said = headers.get(CONTENT_TYPE).map(|value| value.to_str().unwrap_or("?"));
+    match said.map(|said| said.split(';').next().unwrap_or_default().trim()) {
+        None | Some("application/json") => Ok(()),
+        Some(other) => {
+            let detail = format!("{other:?} is not application/json");
+            Err(Failed::new(Code::UnsupportedType, detail))
+        }
+    }
+}
+
+pub(super) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Failed> {
+    serde_json::from_slice(bytes).map_err(|error| Failed::new(Code::Malformed, error.to_string()))
+}
+
+/// The id of an item in a path.
+pub(super) fn item_id(text: &str) -> Result<ItemId, Failed> {
+    text.parse().map_err(|_| Failed::new(Code::NotFound, format!("{text:?} is not an item's id")))
+}
+
+pub(super) fn lease_id(text: &str) -> Result<LeaseId, Failed> {
+    text.parse().map_err(|_| Failed::new(Code::NotFound, format!("{text:?} is not a lease's id")))
+}
+
+/// The id by which a request may be repeated: `Idempotency-Key`, a UUID or any other text.
+pub(super) fn request_id(headers: &HeaderMap) -> Result<Option<RequestId>, Failed> {
+    let Some(value) = headers.get("idempotency-key") else { return Ok(None) };
+    let text = value.to_str().ok().filter(|text| (1..=255).contains(&text.len()));
+    let Some(text) = text else {
+        let detail = "idempotency-key: must be 1 to 255 printable characters";
+        return Err(Failed::new(Code::Malformed, detail));
+    };
+    Ok(Some(text.parse().unwrap_or_else(|_| {
+        let hash: [u8; 32] = Sha256::digest(text.as_bytes()).into();
+        let half: [u8; 16] = std::array::from_fn(|at| hash[at]);
+        RequestId(u128::from_be_bytes(half))
+    })))
+}
+
+/// Nothing more to say.
+#[derive(serde::Serialize, JsonSchema, Debug)]
+pub(super) struct Done {
+    pub(super) done: bool,
+}
+
+impl Done {
+    pub(super) const YES: axum::Json<Done> = axum::Json(Done { done: true });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_id_is_a_uuid_or_made_from_any_text() {
+        let of = |text: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert("idempotency-key", HeaderValue::from_static(text));
+            request_id(&headers).ok().flatten()
+        };
+        let uuid = "01a1e54e-ab99-70c0-8368-704973772be1";
+        assert_eq!(of(uuid), uuid.parse().ok());
+        assert!(of("order 7").is_some() && of("order 7") == of("order 7"));
+        assert_ne!(of("order 7"), of("order 8"));
+        assert_eq!(of(""), None);
+        assert_eq!(request_id(&HeaderMap::new()).ok().flatten(), None);
+    }
+}

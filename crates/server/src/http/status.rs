@@ -1,0 +1,145 @@
+//! How it goes: figures, workers, and whether the server is there and ready.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::{Query, State};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use windrow_core::item::Status;
+use windrow_core::ports::{Count, Store as _};
+use windrow_engine::presence::Worker;
+use windrow_wire::problem::Code;
+use windrow_wire::time::Time;
+
+use super::App;
+use super::reply::{Done, Failed};
+
+/// How long the store may take to answer before the server calls itself not ready.
+const READY_WITHIN: Duration = Duration::from_secs(2);
+
+/// Items by status.
+#[derive(Clone, Copy, Default, Serialize, JsonSchema, Debug)]
+pub(super) struct Counts {
+    pending: u64,
+    processing: u64,
+    completed: u64,
+    failed: u64,
+    cancelled: u64,
+    skipped: u64,
+}
+
+impl Counts {
+    fn add(&mut self, count: &Count) {
+        let field = match count.status {
+            Status::Pending => &mut self.pending,
+            Status::Processing => &mut self.processing,
+            Status::Completed => &mut self.completed,
+            Status::Failed => &mut self.failed,
+            Status::Cancelled => &mut self.cancelled,
+            Status::Skipped => &mut self.skipped,
+        };
+        *field += count.items;
+    }
+}
+
+/// Items by status, in all and by place. Ended ones are counted as long as they are kept.
+#[derive(Serialize, JsonSchema, Debug)]
+pub(super) struct Stats {
+    #[serde(flatten)]
+    all: Counts,
+    /// The same as `pending`.
+    queued: u64,
+    queues: Vec<PlaceStats>,
+}
+
+#[derive(Serialize, JsonSchema, Debug)]
+struct PlaceStats {
+    queue: String,
+    tenant: String,
+    #[serde(flatten)]
+    counts: Counts,
+}
+
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Where {
+    queue: Option<String>,
+    #[serde(alias = "user_id")]
+    tenant: Option<String>,
+}
+
+pub(super) async fn stats(
+    State(app): State<Arc<App>>,
+    Query(asked): Query<Where>,
+) -> Result<Json<Stats>, Failed> {
+    let is_asked = |count: &Count| {
+        asked.queue.as_deref().is_none_or(|queue| *queue == *count.queue)
+            && asked.tenant.as_deref().is_none_or(|tenant| *tenant == *count.tenant)
+    };
+    let mut all = Counts::default();
+    let mut places: BTreeMap<(String, String), Counts> = BTreeMap::new();
+    for count in app.queue.store().counts().await?.iter().filter(|count| is_asked(count)) {
+        all.add(count);
+        let place = (count.queue.to_string(), count.tenant.to_string());
+        places.entry(place).or_default().add(count);
+    }
+    let place = |((queue, tenant), counts)| PlaceStats { queue, tenant, counts };
+    let queues = places.into_iter().map(place).collect();
+    Ok(Json(Stats { all, queued: all.pending, queues }))
+}
+
+/// A worker that is present.
+#[derive(Serialize, JsonSchema, Debug)]
+pub(super) struct WorkerShown {
+    name: String,
+    last_seen: Time,
+    /// Claims that wait for work now.
+    waiting: usize,
+    /// Leases that it holds.
+    leases: usize,
+    /// What it asked for last.
+    queues: Vec<String>,
+    stages: Vec<String>,
+    kinds: Vec<String>,
+}
+
+impl From<Worker> for WorkerShown {
+    fn from(worker: Worker) -> WorkerShown {
+        let names = |names: &[Arc<str>]| names.iter().map(ToString::to_string).collect();
+        WorkerShown {
+            name: worker.name.to_string(),
+            last_seen: worker.last_seen.into(),
+            waiting: worker.waiting,
+            leases: worker.leases,
+            queues: names(&worker.offers.queues),
+            stages: names(&worker.offers.stages),
+            kinds: names(&worker.offers.kinds),
+        }
+    }
+}
+
+pub(super) async fn workers(State(app): State<Arc<App>>) -> Result<Json<Vec<WorkerShown>>, Failed> {
+    Ok(Json(app.queue.workers().await?.into_iter().map(Into::into).collect()))
+}
+
+/// The process is there.
+pub(super) async fn healthz() -> Json<Done> {
+    Done::YES
+}
+
+/// The store answers, and the server is not stopping.
+pub(super) async fn readyz(State(app): State<Arc<App>>) -> Result<Json<Done>, Failed> {
+    if app.is_stopping() {
+        return Err(Failed::new(Code::Stopping, "the server is stopping"));
+    }
+    match tokio::time::timeout(READY_WITHIN, app.queue.store().next_due()).await {
+        Ok(answered) => answered.map(|_| Done::YES).map_err(Failed::from),
+        Err(_) => {
+            let detail = format!("the store has not answered for {READY_WITHIN:?}");
+            Err(Failed::new(Code::StoreFailed, detail))
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! The store that a server runs on: either kind, chosen when it starts.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use windrow_core::change::Lease;
+use windrow_core::command::Request;
+use windrow_core::explain::Explanation;
+use windrow_core::ports::{Count, Inspected, Lead, Listener, Now, Store, StoreError, Work};
+use windrow_core::{Answer, Item, ItemId, Timestamp};
+use windrow_engine::{Engine, Limits, SystemClock};
+use windrow_store::embedded::disk::RealDisk;
+use windrow_store::embedded::{Embedded, Options, Running};
+use windrow_store::postgres::Postgres;
+
+use crate::cli::data_dir::not_opened;
+use crate::cli::place::Place;
+
+/// The queue of a server.
+pub(crate) type Queue = Engine<AnyStore, SystemClock>;
+
+#[derive(Clone, Debug)]
+pub(crate) enum AnyStore {
+    Embedded(Embedded),
+    Postgres(Postgres),
+}
+
+/// An open queue. The embedded store stops with it.
+#[derive(Debug)]
+pub(crate) struct Open {
+    pub(crate) queue: Arc<Queue>,
+    _running: Option<Running>,
+}
+
+impl Open {
+    pub(crate) async fn at(place: Place) -> anyhow::Result<Open> {
+        match place {
+            Place::Directory(path) => Open::directory(&path),
+            Place::Database(options) => {
+                let width = options.connections;
+                let store = Postgres::open(options).await?;
+                let clock = SystemClock::new(Timestamp::ZERO);
+                let store = AnyStore::Postgres(store);
+                let queue = Arc::new(Engine::new(store, clock, Limits::default(), width));
+                Ok(Open { queue, _running: None })
+            }
+        }
+    }
+
+    fn directory(path: &Path) -> anyhow::Result<Open> {
+        let disk = RealDisk::open(path).with_context(|| path.display().to_string())?;
+        let opened = Embedded::open(Arc::new(disk), Options::default());
+        let running = opened.map_err(|error| not_opened(path, &error))?.run()?;
+        let clock = SystemClock::new(running.latest());
+        let store = AnyStore::Embedded((*running).clone());
+        let queue = Arc::new(Engine::new(store, clock, Limits::default(), usize::MAX));
+        Ok(Open { queue, _running: Some(running) })
+    }
+}
+
+/// Asks whichever store it is.
+macro_rules! ask {
+    ($self:ident, $store:ident => $asked:expr) => {
+        match $self {
+            AnyStore::Embedded($store) => $asked,
+            AnyStore::Postgres($store) => $asked,
+        }
+    };
+}
+
+impl Store for AnyStore {
+    async fn submit(&self, batch: Vec<Request>, now: Now) -> Result<Vec<Answer<Work>>, StoreError> {
+        ask!(self, store => store.submit(batch, now).await)
+    }
+
+    async fn inspect(&self, id: ItemId) -> Result<Option<Inspected>, StoreError> {
+        ask!(self, store => store.inspect(id).await)
+    }
+
+    async fn explain(&self, id: ItemId, now: Timestamp) -> Result<Option<Explanation>, StoreError> {
+        ask!(self, store => store.explain(id, now).await)
+    }
+
+    async fn children(
+        &self,
+        id: ItemId,
+        from: u32,
+        limit: usize,
+    ) -> Result<Vec<ItemId>, StoreError> {
+        ask!(self, store => store.children(id, from, limit).await)
+    }
+
+    async fn items(&self, after: Option<ItemId>, limit: usize) -> Result<Vec<Item>, StoreError> {
+        ask!(self, store => store.items(after, limit).await)
+    }
+
+    async fn counts(&self) -> Result<Vec<Count>, StoreError> {
+        ask!(self, store => store.counts().await)
+    }
+
+    async fn leases(&self) -> Result<Vec<Lease>, StoreError> {
+        ask!(self, store => store.leases().await)
+    }
+
+    async fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {
+        ask!(self, store => store.next_due().await)
+    }
+
+    async fn advance(&self, now: Timestamp) -> Result<(), StoreError> {
+        ask!(self, store => store.advance(now).await)
+    }
+
+    fn listen(&self, listener: Arc<dyn Listener>) {
+        ask!(self, store => store.listen(listener));
+    }
+
+    fn keeps_time(&self) -> bool {
+        ask!(self, store => store.keeps_time())
+    }
+
+    async fn lead(&self) -> Result<Lead, StoreError> {
+        ask!(self, store => store.lead().await)
+    }
+}

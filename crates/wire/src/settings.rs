@@ -1,0 +1,259 @@
+//! Settings of a queue. What is left out is as it is by default.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use windrow_core::settings;
+
+/// How a queue behaves: for all its items, with exceptions by stage and kind.
+#[derive(Clone, PartialEq, Default, Deserialize, Serialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    #[serde(flatten)]
+    pub policy: Policy,
+    /// Most items that wait or are worked on; enqueues beyond it are refused.
+    pub live_max: Option<u64>,
+    pub unique: Unique,
+    pub retention: Retention,
+    /// Nothing is kept of an item that completed.
+    pub forget_completed: bool,
+    pub stages: Vec<StageSettings>,
+    pub kinds: Vec<KindSettings>,
+}
+
+/// How the work of a stage is handed out and tried again.
+#[derive(Clone, PartialEq, Deserialize, Serialize, JsonSchema, Debug)]
+#[serde(default)]
+pub struct Policy {
+    pub lease_ms: u64,
+    /// Attempts in all; 0 for as many as it takes.
+    pub max_attempts: u16,
+    pub backoff: Backoff,
+    pub on_expiry: OnExpiry,
+    /// Due retries come before first attempts of the same priority.
+    pub retry_first: bool,
+    /// Most items of one group that are worked on at once.
+    pub group_limit: Option<u32>,
+    /// A group is strictly first in, first out.
+    pub ordered: bool,
+    /// Releases and snoozes before they cost an attempt.
+    pub deferrals_max: u16,
+    /// The endpoint or model that the work needs.
+    pub resource: Option<String>,
+    /// Nothing is handed out while too much waits in a later stage.
+    pub ahead: Option<Ahead>,
+}
+
+#[derive(Clone, PartialEq, Deserialize, Serialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct Ahead {
+    pub stage: String,
+    pub max: u64,
+}
+
+/// Exceptions for one stage: a policy of its own.
+#[derive(Clone, PartialEq, Deserialize, Serialize, JsonSchema, Debug)]
+pub struct StageSettings {
+    pub stage: String,
+    #[serde(flatten)]
+    pub policy: Policy,
+}
+
+/// Exceptions for one kind.
+#[derive(Clone, PartialEq, Deserialize, Serialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct KindSettings {
+    pub kind: String,
+    pub lease_ms: u64,
+}
+
+/// How long a retry waits: doubling up to a cap.
+#[derive(Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields, default)]
+pub struct Backoff {
+    pub base_ms: u64,
+    pub cap_ms: u64,
+    /// The same when a service that the work needs is down.
+    pub slow_base_ms: u64,
+    pub slow_cap_ms: u64,
+}
+
+/// How long ended items are kept. Trees count as one.
+#[derive(Clone, Copy, PartialEq, Deserialize, Serialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields, default)]
+pub struct Retention {
+    pub max_age_ms: u64,
+    pub max_per_tenant: u32,
+}
+
+/// What becomes of an item whose lease ran out.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema, Debug)]
+#[serde(rename_all = "snake_case")]
+pub enum OnExpiry {
+    /// It waits for its next attempt as after an error.
+    #[default]
+    Retry,
+    /// It can be claimed again at once.
+    Requeue,
+    /// It fails.
+    Fail,
+}
+
+/// Which items block their key.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema, Debug)]
+#[serde(rename_all = "snake_case")]
+pub enum Unique {
+    /// Those that have not ended.
+    #[default]
+    Live,
+    /// Those, and ended ones as long as they are kept.
+    Retained,
+}
+
+impl From<settings::Settings> for Settings {
+    fn from(of: settings::Settings) -> Settings {
+        let stage = |of: settings::StageSettings| StageSettings {
+            stage: of.stage.to_string(),
+            policy: of.policy.into(),
+        };
+        let kind = |of: settings::KindSettings| KindSettings {
+            kind: of.kind.to_string(),
+            lease_ms: of.lease_ms,
+        };
+        Settings {
+            policy: of.defaults.into(),
+            live_max: of.live_max,
+            unique: match of.unique {
+                settings::Unique::Live => Unique::Live,
+                settings::Unique::Retained => Unique::Retained,
+            },
+            retention: Retention {
+                max_age_ms: of.retention.max_age_ms,
+                max_per_tenant: of.retention.max_per_tenant,
+            },
+            forget_completed: of.forget_completed,
+            stages: of.stages.into_iter().map(stage).collect(),
+            kinds: of.kinds.into_iter().map(kind).collect(),
+        }
+    }
+}
+
+impl From<Settings> for settings::Settings {
+    fn from(of: Settings) -> settings::Settings {
+        let stage = |of: StageSettings| settings::StageSettings {
+            stage: of.stage.into(),
+            policy: of.policy.into(),
+        };
+        let kind = |of: KindSettings| settings::KindSettings {
+            kind: of.kind.into(),
+            lease_ms: of.lease_ms,
+        };
+        settings::Settings {
+            defaults: of.policy.into(),
+            live_max: of.live_max,
+            unique: match of.unique {
+                Unique::Live => settings::Unique::Live,
+                Unique::Retained => settings::Unique::Retained,
+            },
+            retention: settings::Retention {
+                max_age_ms: of.retention.max_age_ms,
+                max_per_tenant: of.retention.max_per_tenant,
+            },
+            forget_completed: of.forget_completed,
+            stages: of.stages.into_iter().map(stage).collect(),
+            kinds: of.kinds.into_iter().map(kind).collect(),
+        }
+    }
+}
+
+impl From<settings::Policy> for Policy {
+    fn from(of: settings::Policy) -> Policy {
+        let settings::Backoff { base_ms, cap_ms, slow_base_ms, slow_cap_ms } = of.backoff;
+        Policy {
+            lease_ms: of.lease_ms,
+            max_attempts: of.max_attempts,
+            backoff: Backoff { base_ms, cap_ms, slow_base_ms, slow_cap_ms },
+            on_expiry: match of.on_expiry {
+                settings::OnExpiry::Retry => OnExpiry::Retry,
+                settings::OnExpiry::Requeue => OnExpiry::Requeue,
+                settings::OnExpiry::Fail => OnExpiry::Fail,
+            },
+            retry_first: of.retry_first,
+            group_limit: of.group_limit,
+            ordered: of.ordered,
+            deferrals_max: of.deferrals_max,
+            resource: of.resource.map(|name| name.to_string()),
+            ahead: of.ahead.map(|ahead| Ahead { stage: ahead.stage.to_string(), max: ahead.max }),
+        }
+    }
+}
+
+impl From<Policy> for settings::Policy {
+    fn from(of: Policy) -> settings::Policy {
+        let Backoff { base_ms, cap_ms, slow_base_ms, slow_cap_ms } = of.backoff;
+        settings::Policy {
+            lease_ms: of.lease_ms,
+            max_attempts: of.max_attempts,
+            backoff: settings::Backoff { base_ms, cap_ms, slow_base_ms, slow_cap_ms },
+            on_expiry: match of.on_expiry {
+                OnExpiry::Retry => settings::OnExpiry::Retry,
+                OnExpiry::Requeue => settings::OnExpiry::Requeue,
+                OnExpiry::Fail => settings::OnExpiry::Fail,
+            },
+            retry_first: of.retry_first,
+            group_limit: of.group_limit,
+            ordered: of.ordered,
+            deferrals_max: of.deferrals_max,
+            resource: of.resource.map(Into::into),
+            ahead: of.ahead.map(|a| settings::Ahead { stage: a.stage.into(), max: a.max }),
+        }
+    }
+}
+
+impl Default for Policy {
+    fn default() -> Policy {
+        settings::Policy::default().into()
+    }
+}
+
+impl Default for Backoff {
+    fn default() -> Backoff {
+        Policy::default().backoff
+    }
+}
+
+impl Default for Retention {
+    fn default() -> Retention {
+        let settings::Retention { max_age_ms, max_per_tenant } = settings::Retention::default();
+        Retention { max_age_ms, max_per_tenant }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_out_is_as_it_is_by_default() {
+        let read: Settings = serde_json::from_str("{}").expect("it is read");
+        assert_eq!(settings::Settings::from(read), settings::Settings::default());
+        let read: Settings =
+            serde_json::from_str(r#"{"max_attempts":7,"stages":[{"stage":"ocr","lease_ms":9}]}"#)
+                .expect("it is read");
+        let read = settings::Settings::from(read);
+        assert_eq!(read.defaults, settings::Policy { max_attempts: 7, ..Default::default() });
+        let ocr = settings::Policy { lease_ms: 9, ..Default::default() };
+        assert_eq!(read.stages, [settings::StageSettings { stage: "ocr".into(), policy: ocr }]);
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let mut rich = settings::Settings { live_max: Some(9), ..Default::default() };
+        rich.unique = settings::Unique::Retained;
+        rich.defaults.on_expiry = settings::OnExpiry::Requeue;
+        rich.defaults.ahead = Some(settings::Ahead { stage: "vector".into(), max: 3 });
+        rich.kinds = vec![settings::KindSettings { kind: "page".into(), lease_ms: 5 }];
+        let json = serde_json::to_string(&Settings::from(rich.clone())).expect("it is written");
+        let read: Settings = serde_json::from_str(&json).expect("it is read");
+        assert_eq!(settings::Settings::from(read), rich);
+    }
+}

@@ -1,0 +1,82 @@
+//! Times in JSON: RFC 3339, or milliseconds since 1970 when they come in.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::{Error, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use windrow_core::Timestamp;
+
+/// A moment.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Time(pub Timestamp);
+
+impl Serialize for Time {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Time, D::Error> {
+        from.deserialize_any(Reading)
+    }
+}
+
+struct Reading;
+
+impl Visitor<'_> for Reading {
+    type Value = Time;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a time like 2026-11-16T08:30:00Z, or milliseconds since 1970")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Time, E> {
+        text.parse().map(Time).map_err(E::custom)
+    }
+
+    fn visit_u64<E: Error>(self, ms: u64) -> Result<Time, E> {
+        Ok(Time(Timestamp(ms)))
+    }
+}
+
+impl JsonSchema for Time {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Time".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        schemars::json_schema!({ "type": "string", "format": "date-time" })
+    }
+}
+
+impl From<Timestamp> for Time {
+    fn from(at: Timestamp) -> Time {
+        Time(at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_written_as_a_text_and_read_as_either() {
+        let read = |text: &str| serde_json::from_str::<Time>(text).ok();
+        let at = Time(Timestamp(1_794_700_799_999));
+        assert_eq!(
+            serde_json::to_string(&at).expect("it is written"),
+            "\"2026-11-14T23:59:59.999Z\""
+        );
+        assert_eq!(read("\"2026-11-14T23:59:59.999Z\""), Some(at));
+        assert_eq!(read("1794700799999"), Some(at));
+        assert_eq!(read("-1"), None);
+        assert_eq!(read("\"tomorrow\""), None);
+    }
+}
