@@ -204,6 +204,13 @@ fn a_request_that_is_repeated_is_done_once() {
     assert_eq!(send(r#"[{"payload":1},{"priority":99}]"#).json(), first.json());
     send(r#"{"payload":2}"#).is(409, "request_reused");
     assert_eq!(server.get("/api/v1/queue/stats").json()["pending"], 1);
+    let bytes = json!({"payload_base64": "MTIz", "key": "bytes"});
+    let added = server.post("/api/v1/queues/q/items", &bytes);
+    assert_eq!(added.status, 201);
+    let id = added.json()["id"].as_str().unwrap().to_owned();
+    let item = server.get(&format!("/api/v1/queue/{id}")).json();
+    assert_eq!((&item["payload_base64"], &item["payload"]), (&json!("MTIz"), &Value::Null));
+    assert_eq!(server.post("/api/v1/queues/q/items", &bytes).status, 200, "nothing was created");
     let lines = "{\"payload\":1}\n\n{\"payload\":2}\n";
     let headers = ["content-type: application/x-ndjson"];
     let reply = server.send("POST", "/api/v1/queues/q/items", &headers, lines);
@@ -231,6 +238,13 @@ fn what_cannot_be_done_is_said_with_a_code() {
     server
         .send("GET", "/healthz", &["origin: https://example.com"], "")
         .is(421, "misdirected_host");
+    // A list is not read as the fields of an object.
+    server.post(items, &json!([["q", "key"]])).is(400, "malformed");
+    server.post("/api/v1/claims", &json!([])).is(400, "malformed");
+    server.get("/api/v1/queue/stats?queu=q").is(400, "malformed");
+    server.get("/api/v1/queues/a%ff/pause").is(405, "method_not_allowed");
+    server.send("POST", "/api/v1/queues/a%ff/pause", &[], "").is(400, "malformed");
+    server.send("PUT", "/api/v1/queues/q/settings", &[], "").is(400, "malformed");
     server.get("/api/v1/nothing").is(404, "not_found");
     server.get("/api/v1/claims").is(405, "method_not_allowed");
     server.get("/api/v1/queue/nonsense").is(404, "not_found");
@@ -312,6 +326,7 @@ fn the_api_is_described_and_the_server_says_whether_it_is_ready() {
         assert!(page.text.contains(&format!("<code>{path}</code>")), "{path} is not at /docs");
     }
     assert!(!page.text.contains("src=") && !page.text.contains("http://"), "nothing from outside");
+    assert!(server.get("/").headers.contains("location: /docs"));
     assert_eq!((server.get("/healthz").status, server.get("/readyz").status), (200, 200));
 }
 

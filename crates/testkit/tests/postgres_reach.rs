@@ -242,3 +242,26 @@ fn many_share_the_few_connections_of_a_pooler() {
     });
     assert_eq!(total, 3 * 4 * 20);
 }
+
+#[test]
+fn a_server_that_may_not_change_the_schema_uses_it_as_it_is() -> anyhow::Result<()> {
+    // It asked to create the schema if it was not there, which wants the right even if it is.
+    let stores = started(Version::V15);
+    let owner = stores.open()?;
+    stores.psql(
+        "drop role if exists serving; create role serving login; \
+         grant usage on schema windrow to serving; \
+         grant select, insert, update, delete on all tables in schema windrow to serving; \
+         grant usage on all sequences in schema windrow to serving",
+    )?;
+    let url = stores.url()?;
+    let place = url.split_once('@').map_or("", |(_, place)| place);
+    let mut options = stores.options()?;
+    options.url = format!("postgres://serving@{place}");
+    stores.runtime().block_on(async {
+        let store = Postgres::open(options).await?;
+        store.submit(vec![enqueue().into()], Now::Database).await?;
+        anyhow::ensure!(owner.counts().await?.len() == 1);
+        anyhow::Ok(())
+    })
+}

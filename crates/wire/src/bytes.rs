@@ -12,9 +12,10 @@ use serde_json::value::RawValue;
 pub struct Json(Box<RawValue>);
 
 impl Json {
-    /// Bytes, if they are JSON.
+    /// Bytes, if they are JSON and nothing else, not even space around it.
     pub fn read(bytes: &[u8]) -> Option<Json> {
-        serde_json::from_slice(bytes).ok().map(Json)
+        let json = serde_json::from_slice(bytes).ok().map(Json);
+        json.filter(|json| json.text().len() == bytes.len())
     }
 
     /// A text that is JSON as such, any other as a string.

@@ -10,6 +10,7 @@ use windrow_core::trail;
 
 use crate::bytes::{Base64, Json, shown};
 use crate::item::{Payload, routed};
+use crate::object::Object;
 use crate::time::Time;
 
 /// A worker asks for work.
@@ -116,7 +117,7 @@ pub struct Progress {
 #[derive(Clone, Deserialize, Serialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct ProgressOf {
-    pub items: Vec<Progress>,
+    pub items: Vec<Object<Progress>>,
 }
 
 impl Claim {

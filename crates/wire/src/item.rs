@@ -214,7 +214,10 @@ impl Payload {
                 Payload { content_type, ..Payload::default() }
             }
             item::Payload::Inline(bytes) => {
-                let (payload, payload_base64) = shown(bytes);
+                // What was said to be something else is not shown as JSON because it looks so.
+                let may_be_json = content_type.as_deref().is_none_or(|of| of.contains("json"));
+                let (payload, payload_base64) =
+                    if may_be_json { shown(bytes) } else { (None, Some(Base64(bytes))) };
                 Payload { payload, payload_base64, payload_blob: None, content_type }
             }
             item::Payload::Blob(blob) => {

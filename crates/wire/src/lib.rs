@@ -10,6 +10,7 @@ pub mod bytes;
 pub mod claim;
 pub mod item;
 pub mod new;
+pub mod object;
 pub mod problem;
 pub mod settings;
 pub mod settle;

@@ -12,8 +12,9 @@ use windrow_core::{Refusal, Timestamp};
 use crate::bytes::{Base64, Json};
 use crate::time::Time;
 
-/// What is said of JSON payloads when nobody says otherwise.
+/// What is said of payloads when nobody says otherwise.
 const JSON_TYPE: &str = "application/json";
+const BYTES_TYPE: &str = "application/octet-stream";
 
 /// An item to enqueue. Only the queue must be known, and it is named by the path.
 #[derive(Clone, Default, Deserialize, Serialize, JsonSchema, Debug)]
@@ -209,7 +210,7 @@ fn payload(
             return Err(Refusal::invalid("payload_base64", why));
         }
         (Some(json), None) => (json.into_bytes(), Some(JSON_TYPE)),
-        (None, Some(Base64(bytes))) => (bytes, None),
+        (None, Some(Base64(bytes))) => (bytes, Some(BYTES_TYPE)),
         (None, None) => (Vec::new(), None),
     };
     let content_type = content_type.as_deref().or(known).map(Arc::from);

@@ -11,12 +11,13 @@ use windrow_core::{Refusal, Timestamp};
 
 use crate::bytes::{Base64, Json};
 use crate::new::{Child, NewItem};
+use crate::object::Object;
 use crate::time::Time;
 
 #[derive(Clone, Deserialize, Serialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct Settle {
-    pub items: Vec<SettleItem>,
+    pub items: Vec<Object<SettleItem>>,
 }
 
 /// An item, and how the attempt at it ended. Which fields there are depends on the outcome.
@@ -37,10 +38,10 @@ pub struct SettleItem {
     pub output_base64: Option<Base64>,
     /// Complete: items that are enqueued in the same commit, each with its queue.
     #[serde(default)]
-    pub spawn: Vec<NewItem>,
+    pub spawn: Vec<Object<NewItem>>,
     /// Split: the work is in these.
     #[serde(default)]
-    pub children: Vec<Child>,
+    pub children: Vec<Object<Child>>,
     /// Split: more of them follow; until then the lease is kept.
     #[serde(default)]
     pub more: bool,
@@ -141,8 +142,8 @@ impl SettleItem {
                 spawn: self
                     .spawn
                     .into_iter()
-                    .map(|new| {
-                        let queue = needed("queue", new.queue.clone())?;
+                    .map(|Object(new)| {
+                        let queue = needed("spawn.queue", new.queue.clone())?;
                         new.into_core(&queue.into(), tenant, now)
                     })
                     .collect::<Result<_, _>>()?,
@@ -151,7 +152,7 @@ impl SettleItem {
                 children: self
                     .children
                     .into_iter()
-                    .map(Child::into_core)
+                    .map(|Object(child)| child.into_core())
                     .collect::<Result<_, _>>()?,
                 more: self.more,
                 on_gaps: match self.on_gaps {

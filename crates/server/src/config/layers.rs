@@ -53,7 +53,12 @@ impl Layers {
     pub(crate) fn with_file(mut self, path: &Path) -> anyhow::Result<Layers> {
         let shown = path.display();
         let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
-        let table: toml::Table = text.parse().with_context(|| shown.to_string())?;
+        // What stands there may be a password: only the place is told.
+        let table = text.parse::<toml::Table>().map_err(|error: toml::de::Error| {
+            let before = error.span().map_or("", |span| text.get(..span.start).unwrap_or(""));
+            let line = before.matches('\n').count() + 1;
+            anyhow::anyhow!("{shown}: line {line}: {}", error.message())
+        })?;
         let mut said = Vec::new();
         flatten("", &table, &mut said);
         for (name, value) in said {
@@ -235,6 +240,10 @@ mod tests {
         std::fs::write(&path, "[server]\nlisten = [1]\n").expect("it can be written");
         let error = format!("{:#}", Layers::new().with_file(&path).expect_err("it is wrong"));
         assert!(error.contains("server.listen: cannot be a array"), "{error}");
+        std::fs::write(&path, "[store]\nurl = \"postgres://u:secret@h\"\nurl = \"\"\n")
+            .expect("written");
+        let error = format!("{:#}", Layers::new().with_file(&path).expect_err("it is wrong"));
+        assert!(error.contains("line 3: duplicate key") && !error.contains("secret"), "{error}");
         std::fs::remove_file(path).expect("it is there");
         let said = variables(&[("WINDROW_STORE__URLL", "x")]);
         let error = format!("{:#}", Layers::new().with_environment(said).expect_err("it is wrong"));

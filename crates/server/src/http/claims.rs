@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -11,12 +11,13 @@ use windrow_core::command::{Command, Outcome, Request};
 use windrow_core::{Answer, ItemId, Refusal};
 use windrow_engine::Clock as _;
 use windrow_wire::answer::{Each, Refused, Settled};
-use windrow_wire::claim::{Claim, Granted, ProgressOf, Renew, Renewed};
+use windrow_wire::claim::{Claim, Granted, Progress, ProgressOf, Renew, Renewed};
+use windrow_wire::object::Object;
 use windrow_wire::problem::Code;
 use windrow_wire::settle::{Settle, SettleItem};
 
 use super::App;
-use super::reply::{Failed, Read, lease_id, request_id};
+use super::reply::{Failed, Named, Read, lease_id, request_id};
 
 /// Longest wait of a claim; whoever wants to wait for longer asks again.
 const WAIT_MAX_MS: u64 = 60_000;
@@ -39,7 +40,7 @@ pub(super) async fn claim(
 
 pub(super) async fn renew(
     State(app): State<Arc<App>>,
-    Path(lease): Path<String>,
+    Named(lease): Named,
     Read(renew): Read<Renew>,
 ) -> Result<Json<Renewed>, Failed> {
     let renewed = app.queue.renew(lease_id(&lease)?, renew.lease_ms).await?;
@@ -60,12 +61,13 @@ impl From<()> for Told {
 
 pub(super) async fn progress(
     State(app): State<Arc<App>>,
-    Path(lease): Path<String>,
+    Named(lease): Named,
     Read(said): Read<ProgressOf>,
 ) -> Result<Json<Vec<Each<Told>>>, Failed> {
     let lease = lease_id(&lease)?;
-    let mut answers =
-        Answers::new(said.items, |progress| Ok((parse(&progress.id)?, progress.into_core())));
+    let mut answers = Answers::new(said.items, |Object(progress): Object<Progress>| {
+        Ok((parse(&progress.id)?, progress.into_core()))
+    });
     let items = answers.take();
     let told = app.queue.progress(lease, items).await?;
     Ok(Json(answers.with(told)))
@@ -74,12 +76,12 @@ pub(super) async fn progress(
 pub(super) async fn settle(
     State(app): State<Arc<App>>,
     headers: HeaderMap,
-    Path(lease): Path<String>,
+    Named(lease): Named,
     Read(said): Read<Settle>,
 ) -> Result<Json<Vec<Each<Settled>>>, Failed> {
     let (lease, id) = (lease_id(&lease)?, request_id(&headers)?);
     let (tenant, now) = (Arc::from(TENANT), app.queue.clock().now());
-    let mut answers = Answers::new(said.items, |item: SettleItem| {
+    let mut answers = Answers::new(said.items, |Object(item): Object<SettleItem>| {
         Ok((parse(&item.id)?, item.into_core(&tenant, now)?))
     });
     let items: Vec<(ItemId, Outcome)> = answers.take();

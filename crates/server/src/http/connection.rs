@@ -6,6 +6,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::Request;
+use axum::response::Redirect;
 use axum::routing::get;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -30,6 +31,7 @@ pub(super) fn router(app: Arc<App>) -> Router {
     table::routes(operations::all())
         .route("/api/v1/openapi.json", get(docs::document))
         .route("/docs", get(docs::page))
+        .route("/", get(async || Redirect::to("/docs")))
         .route("/healthz", get(status::healthz))
         .route("/readyz", get(status::readyz))
         .fallback(async || Failed::new(Code::NotFound, "there is no such path; see /docs"))

@@ -3,23 +3,24 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, Query, Request, State};
+use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use windrow_core::command::{NewItem as CoreItem, RetryMode};
+use windrow_core::command::{EnqueueOutcome, NewItem as CoreItem, RetryMode};
 use windrow_core::ports::Store as _;
 use windrow_core::{Refusal, command};
 use windrow_engine::Clock as _;
 use windrow_wire::answer::{Each, Enqueued};
 use windrow_wire::item::{Explanation, Item};
 use windrow_wire::new::NewItem;
+use windrow_wire::object::Object;
 use windrow_wire::problem::Code;
 
 use super::App;
-use super::reply::{Failed, Read, item_id, read, request_id, whole};
+use super::reply::{Asked, Failed, Named, Read, item_id, read, request_id, whole};
 
 /// The tenant of whoever names none.
 const TENANT: &str = "default";
@@ -30,7 +31,7 @@ const PAGE_MAX: usize = 200;
 /// One item, several, or lines of them.
 pub(super) async fn enqueue(
     State(app): State<Arc<App>>,
-    Path(queue): Path<String>,
+    Named(queue): Named,
     request: Request,
 ) -> Result<Response, Failed> {
     let id = request_id(request.headers())?;
@@ -43,7 +44,7 @@ pub(super) async fn enqueue(
     let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
     let (new, alone): (Vec<NewItem>, bool) = match first {
         _ if lines => (in_lines(&bytes)?, false),
-        Some(b'[') => (read(&bytes)?, false),
+        Some(b'[') => (in_list(&bytes)?, false),
         _ => (vec![read(&bytes)?], true),
     };
     let (queue, tenant): (Arc<str>, Arc<str>) = (queue.into(), TENANT.into());
@@ -53,7 +54,11 @@ pub(super) async fn enqueue(
     let mut each = app.queue.enqueue(items?, id).await?;
     if alone {
         let enqueued = each.pop().ok_or_else(|| Failed::new(Code::Internal, "no answer"))??;
-        return Ok((StatusCode::CREATED, Json(Enqueued::from(enqueued))).into_response());
+        let status = match enqueued.outcome {
+            EnqueueOutcome::Created | EnqueueOutcome::Successor => StatusCode::CREATED,
+            EnqueueOutcome::Duplicate | EnqueueOutcome::Replaced => StatusCode::OK,
+        };
+        return Ok((status, Json(Enqueued::from(enqueued))).into_response());
     }
     let each: Vec<Each<Enqueued>> = each.into_iter().map(Each::of).collect();
     Ok(Json(each).into_response())
@@ -74,11 +79,17 @@ fn kind(request: &Request) -> Kind {
     }
 }
 
+fn in_list(bytes: &[u8]) -> Result<Vec<NewItem>, Failed> {
+    let items: Vec<Object<NewItem>> = serde_json::from_slice(bytes)
+        .map_err(|error| Failed::new(Code::Malformed, error.to_string()))?;
+    Ok(items.into_iter().map(|Object(item)| item).collect())
+}
+
 fn in_lines(bytes: &[u8]) -> Result<Vec<NewItem>, Failed> {
     let lines = bytes.split(|byte| *byte == b'\n').enumerate();
     let lines = lines.filter(|(_, line)| !line.trim_ascii().is_empty());
     let item = |(at, line)| {
-        let read = serde_json::from_slice(line);
+        let read = serde_json::from_slice(line).map(|Object(item)| item);
         read.map_err(|error| Failed::new(Code::Malformed, format!("line {}: {error}", at + 1)))
     };
     lines.map(item).collect()
@@ -86,7 +97,7 @@ fn in_lines(bytes: &[u8]) -> Result<Vec<NewItem>, Failed> {
 
 pub(super) async fn show(
     State(app): State<Arc<App>>,
-    Path(id): Path<String>,
+    Named(id): Named,
 ) -> Result<Json<Item>, Failed> {
     let seen = app.queue.store().inspect(item_id(&id)?).await?;
     seen.map(|seen| Json(seen.into())).ok_or_else(|| Failed::not_found("such item"))
@@ -94,7 +105,7 @@ pub(super) async fn show(
 
 pub(super) async fn explain(
     State(app): State<Arc<App>>,
-    Path(id): Path<String>,
+    Named(id): Named,
 ) -> Result<Json<Explanation>, Failed> {
     let explained = app.queue.explain(item_id(&id)?).await?;
     explained.map(|why| Json(why.into())).ok_or_else(|| Failed::not_found("such item"))
@@ -119,8 +130,8 @@ pub(super) struct Page {
 
 pub(super) async fn tree(
     State(app): State<Arc<App>>,
-    Path(id): Path<String>,
-    Query(page): Query<Page>,
+    Named(id): Named,
+    Asked(page): Asked<Page>,
 ) -> Result<Json<Tree>, Failed> {
     let (id, store) = (item_id(&id)?, app.queue.store());
     let seen = store.inspect(id).await?.ok_or_else(|| Failed::not_found("such item"))?;
@@ -146,7 +157,7 @@ pub(super) struct Cancelled {
 
 pub(super) async fn cancel(
     State(app): State<Arc<App>>,
-    Path(id): Path<String>,
+    Named(id): Named,
 ) -> Result<Json<Cancelled>, Failed> {
     let item = item_id(&id)?;
     let each = app.queue.cancel(vec![item]).await?.pop();
@@ -183,7 +194,7 @@ pub(super) struct Retried {
 
 pub(super) async fn retry(
     State(app): State<Arc<App>>,
-    Path(id): Path<String>,
+    Named(id): Named,
     Read(how): Read<Retry>,
 ) -> Result<Json<Retried>, Failed> {
     let item = item_id(&id)?;
@@ -205,7 +216,7 @@ pub(super) struct Removed {
 
 pub(super) async fn remove(
     State(app): State<Arc<App>>,
-    Path(id): Path<String>,
+    Named(id): Named,
 ) -> Result<Json<Removed>, Failed> {
     let deleted = app.queue.delete(item_id(&id)?).await?;
     Ok(Json(Removed { removed: deleted.removed }))

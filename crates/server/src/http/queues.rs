@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::{Request, State};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windrow_core::command;
 use windrow_wire::settings::Settings;
 
 use super::App;
-use super::reply::{Done, Failed, Read};
+use super::reply::{Done, Failed, Named, Read, read, whole};
 
 /// What of a queue is meant; all of it if nothing is named.
 #[derive(Deserialize, JsonSchema, Default, Debug)]
@@ -29,7 +29,7 @@ impl Scope {
 
 pub(super) async fn pause(
     State(app): State<Arc<App>>,
-    Path(queue): Path<String>,
+    Named(queue): Named,
     Read(scope): Read<Scope>,
 ) -> Result<Json<Done>, Failed> {
     app.queue.pause(scope.of(queue)).await?;
@@ -38,7 +38,7 @@ pub(super) async fn pause(
 
 pub(super) async fn resume(
     State(app): State<Arc<App>>,
-    Path(queue): Path<String>,
+    Named(queue): Named,
     Read(scope): Read<Scope>,
 ) -> Result<Json<Done>, Failed> {
     app.queue.resume(scope.of(queue)).await?;
@@ -47,9 +47,11 @@ pub(super) async fn resume(
 
 pub(super) async fn configure(
     State(app): State<Arc<App>>,
-    Path(queue): Path<String>,
-    Read(settings): Read<Settings>,
+    Named(queue): Named,
+    request: Request,
 ) -> Result<Json<Done>, Failed> {
+    // Nothing is not taken for `{}`: that would reset everything.
+    let settings: Settings = read(&whole(request, &app).await?)?;
     app.queue.configure(queue, settings.into()).await?;
     Ok(Done::YES)
 }

@@ -1,8 +1,9 @@
 //! Bodies in, answers and problems out.
 
 use axum::body::Bytes;
-use axum::extract::{FromRequest, Request};
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
@@ -11,6 +12,7 @@ use sha2::{Digest as _, Sha256};
 use windrow_core::ports::StoreError;
 use windrow_core::{ItemId, LeaseId, Refusal, RequestId};
 use windrow_engine::Failure;
+use windrow_wire::object::Object;
 use windrow_wire::problem::{Code, Problem};
 
 /// Largest body that is read. A command must fit one group of the log.
@@ -106,8 +108,35 @@ fn must_be_json(headers: &HeaderMap) -> Result<(), Failed> {
     }
 }
 
+/// JSON of a known shape, which is an object.
 pub(super) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Failed> {
-    serde_json::from_slice(bytes).map_err(|error| Failed::new(Code::Malformed, error.to_string()))
+    let object = serde_json::from_slice(bytes).map(|Object(read)| read);
+    object.map_err(|error| Failed::new(Code::Malformed, error.to_string()))
+}
+
+/// What stands after the question mark.
+pub(super) struct Asked<T>(pub(super) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
+    type Rejection = Failed;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Asked<T>, Failed> {
+        let asked = Query::from_request_parts(parts, state).await;
+        let asked = asked.map(|Query(asked)| Asked(asked));
+        asked.map_err(|refused| Failed::new(Code::Malformed, refused.body_text()))
+    }
+}
+
+/// A name or an id in the path.
+pub(super) struct Named(pub(super) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Named {
+    type Rejection = Failed;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Named, Failed> {
+        let name = Path::from_request_parts(parts, state).await.map(|Path(name)| Named(name));
+        name.map_err(|refused| Failed::new(Code::Malformed, refused.body_text()))
+    }
 }
 
 /// The id of an item in a path.

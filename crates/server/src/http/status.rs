@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windrow_core::item::Status;
@@ -15,7 +15,7 @@ use windrow_wire::problem::Code;
 use windrow_wire::time::Time;
 
 use super::App;
-use super::reply::{Done, Failed};
+use super::reply::{Asked, Done, Failed};
 
 /// How long the store may take to answer before the server calls itself not ready.
 const READY_WITHIN: Duration = Duration::from_secs(2);
@@ -73,7 +73,7 @@ pub(super) struct Where {
 
 pub(super) async fn stats(
     State(app): State<Arc<App>>,
-    Query(asked): Query<Where>,
+    Asked(asked): Asked<Where>,
 ) -> Result<Json<Stats>, Failed> {
     let is_asked = |count: &Count| {
         asked.queue.as_deref().is_none_or(|queue| *queue == *count.queue)

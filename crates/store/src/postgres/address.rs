@@ -73,6 +73,11 @@ impl Address {
             let why = std::error::Error::source(&error).map(ToString::to_string);
             Error::Address(why.unwrap_or_else(|| error.to_string()))
         })?;
+        let has_at = |host: &Host| matches!(host, Host::Tcp(name) if name.contains('@'));
+        if config.get_hosts().iter().any(has_at) {
+            let why = "there is more than one @ in it; write %40 for one in the password or user";
+            return Err(Error::Address(why.into()));
+        }
         let (mode, trust) = protection(&mode, roots.map(PathBuf::from))?;
         config.ssl_mode(mode);
         give_up_in_time(&mut config);

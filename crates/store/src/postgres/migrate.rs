@@ -30,10 +30,16 @@ const LOCK: i64 = 0x0077_696e_6472_6f77;
 
 impl Migration {
     /// What comes before the first.
-    pub const BEGIN: &'static str = "create schema if not exists windrow; \
-         create table if not exists windrow.migrations (\
-           number int primary key, name text not null, checksum text not null, \
-           applied_at timestamptz not null default now())";
+    ///
+    /// Asked for only if it is not there: who may not create it may still use it.
+    pub const BEGIN: &'static str = "do $$ begin \
+           if to_regclass('windrow.migrations') is null then \
+             create schema if not exists windrow; \
+             create table windrow.migrations (\
+               number int primary key, name text not null, checksum text not null, \
+               applied_at timestamptz not null default now()); \
+           end if; \
+         end $$";
 
     /// What tells whether a step that was applied is the one we know.
     pub fn checksum(&self) -> String {
