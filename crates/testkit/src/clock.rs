@@ -1,9 +1,12 @@
 //! `SimClock`: time that stands still until a test moves it.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 
 use windrow_core::Timestamp;
+use windrow_engine::Clock;
 
 /// A clock that only its owner moves. A clone shows the same time.
 #[derive(Clone, Debug)]
@@ -33,6 +36,23 @@ impl Default for SimClock {
     /// The fifteenth of November 2026, so that no time is accidentally near zero.
     fn default() -> SimClock {
         SimClock::new(Timestamp(1_794_700_800_000))
+    }
+}
+
+/// The same for an engine whose futures are polled by hand.
+#[derive(Clone, Debug, Default)]
+pub struct Hands(pub SimClock);
+
+impl Clock for Hands {
+    fn now(&self) -> Timestamp {
+        self.0.now()
+    }
+
+    fn sleep_until(&self, at: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let clock = self.0.clone();
+        Box::pin(std::future::poll_fn(move |_| {
+            if clock.now() >= at { Poll::Ready(()) } else { Poll::Pending }
+        }))
     }
 }
 

@@ -13,30 +13,13 @@ use windrow_core::ports::{Listener, Now, Store, StoreError, Work};
 use windrow_core::settings::{Policy, Settings};
 use windrow_core::{Answer, ItemId, Request, Status, Timestamp};
 use windrow_engine::events::Resumed;
-use windrow_engine::{Clock, Engine, Failure, Limits};
+use windrow_engine::{Engine, Failure, Limits};
 use windrow_store::embedded::{Embedded, Options};
-use windrow_testkit::clock::SimClock;
+use windrow_testkit::clock::{Hands, SimClock};
 use windrow_testkit::disk::SimDisk;
 use windrow_testkit::model::Model;
 use windrow_testkit::stepped::Stepped;
 use windrow_testkit::suite::block_on;
-
-/// The simulated clock, for futures that are polled by hand.
-#[derive(Clone, Debug, Default)]
-struct Hands(SimClock);
-
-impl Clock for Hands {
-    fn now(&self) -> Timestamp {
-        self.0.now()
-    }
-
-    fn sleep_until(&self, at: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        let clock = self.0.clone();
-        Box::pin(std::future::poll_fn(move |_| {
-            if clock.now() >= at { Poll::Ready(()) } else { Poll::Pending }
-        }))
-    }
-}
 
 type Queue<S> = Engine<S, Hands>;
 

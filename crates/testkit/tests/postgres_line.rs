@@ -80,7 +80,8 @@ async fn work(
             ensure!(again.is_none(), "{again:?} was handed out twice");
         }
         for status in settle(&store, grant.lease, items).await? {
-            ensure!(status.is_ok(), "{status:?}");
+            // It may have been cancelled in its worker's hands.
+            ensure!(matches!(status, Ok(_) | Err(Refusal::LeaseLost { .. })), "{status:?}");
         }
     }
 }
@@ -141,6 +142,8 @@ fn race(version: Version) -> anyhow::Result<()> {
         for (id, work) in handed {
             let Some(is) = here.inspect(id).await? else { anyhow::bail!("{id} is gone") };
             ensure!(is.body.payload == work.body.payload, "{id} was handed out with an old body");
+            let status = is.item.status();
+            ensure!(matches!(status, Status::Completed | Status::Cancelled), "{id} is {status}");
         }
         let checked = here.check().await?;
         ensure!(checked.faults.is_empty(), "{:?}", checked.faults);

@@ -1,7 +1,6 @@
 //! Ticking under strain: a sweep without end, and a store whose clock is not the server's.
 
 use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
@@ -12,29 +11,12 @@ use windrow_core::limits::GRACE_MS;
 use windrow_core::ports::{Lead, Listener, Now, Store, StoreError, Work};
 use windrow_core::settings::{OnExpiry, Policy, Settings};
 use windrow_core::{Answer, Request, Timestamp};
-use windrow_engine::{Clock, Engine, Limits};
-use windrow_testkit::clock::SimClock;
+use windrow_engine::{Engine, Limits};
+use windrow_testkit::clock::{Hands, SimClock};
 use windrow_testkit::model::Model;
 use windrow_testkit::suite::block_on;
 
 const HOUR_MS: i64 = 3_600_000;
-
-/// The server's clock, for futures that are polled by hand.
-#[derive(Clone, Debug, Default)]
-struct Hands(SimClock);
-
-impl Clock for Hands {
-    fn now(&self) -> Timestamp {
-        self.0.now()
-    }
-
-    fn sleep_until(&self, at: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        let clock = self.0.clone();
-        Box::pin(std::future::poll_fn(move |_| {
-            if clock.now() >= at { Poll::Ready(()) } else { Poll::Pending }
-        }))
-    }
-}
 
 /// A store as other servers see it too: it keeps time, and says who leads.
 #[derive(Clone)]

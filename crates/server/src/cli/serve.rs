@@ -54,7 +54,8 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
          127.0.0.1 and put a proxy that asks for credentials before it",
         config.listen
     );
-    super::runtime()?.block_on(serve(&config))
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(serve(&config))
 }
 
 fn place(config: &Config) -> anyhow::Result<Place> {

@@ -16,13 +16,11 @@ use windrow_wire::object::Object;
 use windrow_wire::problem::Code;
 use windrow_wire::settle::{Settle, SettleItem};
 
-use super::App;
 use super::reply::{Failed, Named, Read, lease_id, request_id};
+use super::{App, TENANT};
 
 /// Longest wait of a claim; whoever wants to wait for longer asks again.
 const WAIT_MAX_MS: u64 = 60_000;
-/// The tenant of what is spawned without one.
-const TENANT: &str = "default";
 
 pub(super) async fn claim(
     State(app): State<Arc<App>>,

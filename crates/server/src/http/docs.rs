@@ -12,10 +12,9 @@ use windrow_wire::problem::Problem;
 use super::operations;
 use super::table::{BASE, Operation, shape};
 
-/// Every operation, also those that share a handler.
+/// Every operation, by its path.
 fn described() -> Vec<Operation> {
     let mut all = operations::all();
-    all.extend(operations::beside());
     all.sort_by_key(|operation| (operation.path, operation.method.to_string()));
     all
 }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,11 +18,9 @@ use windrow_wire::new::NewItem;
 use windrow_wire::object::Object;
 use windrow_wire::problem::Code;
 
-use super::App;
-use super::reply::{Asked, Failed, Named, Read, item_id, read, request_id, whole};
+use super::reply::{Asked, Failed, Named, Read, content_type, item_id, read, request_id, whole};
+use super::{App, TENANT};
 
-/// The tenant of whoever names none.
-const TENANT: &str = "default";
 /// Children on a page, and at most.
 const PAGE: usize = 50;
 const PAGE_MAX: usize = 200;
@@ -35,11 +32,14 @@ pub(super) async fn enqueue(
     request: Request,
 ) -> Result<Response, Failed> {
     let id = request_id(request.headers())?;
-    let lines = matches!(kind(&request), Kind::Lines);
-    if matches!(kind(&request), Kind::Other) {
-        let detail = "send application/json, or application/x-ndjson for lines";
-        return Err(Failed::new(Code::UnsupportedType, detail));
-    }
+    let lines = match content_type(request.headers()) {
+        None | Some("application/json") => false,
+        Some("application/x-ndjson" | "application/jsonl") => true,
+        Some(_) => {
+            let detail = "send application/json, or application/x-ndjson for lines";
+            return Err(Failed::new(Code::UnsupportedType, detail));
+        }
+    };
     let bytes = whole(request, &app).await?;
     let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
     let (new, alone): (Vec<NewItem>, bool) = match first {
@@ -62,21 +62,6 @@ pub(super) async fn enqueue(
     }
     let each: Vec<Each<Enqueued>> = each.into_iter().map(Each::of).collect();
     Ok(Json(each).into_response())
-}
-
-enum Kind {
-    Json,
-    Lines,
-    Other,
-}
-
-fn kind(request: &Request) -> Kind {
-    let said = request.headers().get(CONTENT_TYPE).map(|value| value.to_str().unwrap_or("?"));
-    match said.map(|said| said.split(';').next().unwrap_or_default().trim()) {
-        None | Some("application/json") => Kind::Json,
-        Some("application/x-ndjson" | "application/jsonl") => Kind::Lines,
-        Some(_) => Kind::Other,
-    }
 }
 
 fn in_list(bytes: &[u8]) -> Result<Vec<NewItem>, Failed> {

@@ -21,6 +21,9 @@ use crate::store::Queue;
 
 pub(crate) use connection::serve;
 
+/// The tenant of whoever names none.
+const TENANT: &str = "default";
+
 /// What every handler sees.
 #[derive(Debug)]
 pub(crate) struct App {

@@ -9,7 +9,7 @@ use windrow_wire::new::NewItem;
 use windrow_wire::settings::Settings;
 use windrow_wire::settle::Settle;
 
-use super::items::{Cancelled, Retried, Retry, Tree};
+use super::items::{Cancelled, Removed, Retried, Retry, Tree};
 use super::queues::Scope;
 use super::status::{Stats, WorkerShown};
 use super::table::{Operation, Role};
@@ -45,14 +45,16 @@ fn of_items() -> Vec<Operation> {
         )
         .asks(&[("queue", "only this queue"), ("tenant", "only this tenant (also user_id)")])
         .gives::<Stats>(200),
+        of(Method::GET, "/queue/{id}", Role::Viewer, "Everything about an item.", get(items::show))
+            .gives::<Item>(200),
         of(
-            Method::GET,
+            Method::DELETE,
             "/queue/{id}",
-            Role::Viewer,
-            "Everything about an item.",
-            get(items::show).delete(items::remove),
+            Role::Operator,
+            "Remove an ended item, with everything below it, for good.",
+            delete(items::remove),
         )
-        .gives::<Item>(200),
+        .gives::<Removed>(200),
         of(
             Method::GET,
             "/queue/{id}/explain",
@@ -168,19 +170,5 @@ fn of_queues() -> Vec<Operation> {
             put(queues::configure),
         )
         .takes::<Settings>(),
-    ]
-}
-
-/// Methods that share a path with another operation, and are served by its handler.
-pub(super) fn beside() -> Vec<Operation> {
-    vec![
-        Operation::new(
-            Method::DELETE,
-            "/queue/{id}",
-            Role::Operator,
-            "Remove an ended item, with everything below it, for good.",
-            delete(items::remove),
-        )
-        .gives::<items::Removed>(200),
     ]
 }

@@ -97,9 +97,14 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Read<T> {
     }
 }
 
-fn must_be_json(headers: &HeaderMap) -> Result<(), Failed> {
+/// What a body is said to be, without parameters.
+pub(super) fn content_type(headers: &HeaderMap) -> Option<&str> {
     let said = headers.get(CONTENT_TYPE).map(|value| value.to_str().unwrap_or("?"));
-    match said.map(|said| said.split(';').next().unwrap_or_default().trim()) {
+    said.map(|said| said.split(';').next().unwrap_or_default().trim())
+}
+
+fn must_be_json(headers: &HeaderMap) -> Result<(), Failed> {
+    match content_type(headers) {
         None | Some("application/json") => Ok(()),
         Some(other) => {
             let detail = format!("{other:?} is not application/json");

@@ -280,15 +280,6 @@ create view windrow.ended as
     left join windrow.successors s
         on s.of_serial = case when h.marks & 64 = 64 then h.serial end;
 
--- Fails as two that are at the same fail, so that the one who asks tries again.
-create function windrow.expect(wanted bigint, got bigint) returns void language plpgsql as $$
-begin
-    if wanted <> got then
-        raise exception 'an item changed meanwhile' using errcode = 'serialization_failure';
-    end if;
-end
-$$;
-
 -- Which of some items are in line, and which are out.
 create function windrow.places(wanted bigint[], out in_line bigint[], out away bigint[])
 language sql volatile as $$
@@ -352,7 +343,8 @@ begin
     perform from windrow.items where serial = any (wanted) order by serial desc for update;
     later := windrow.places(wanted);
     if later is distinct from place or not windrow.are_on(later.away, holders) then
-        perform windrow.expect(1, 0);
+        -- As two that are at the same thing fail: whoever asks tries again.
+        raise exception 'an item changed meanwhile' using errcode = 'serialization_failure';
     end if;
     return query
         select k.*, o.id from windrow.kept k
