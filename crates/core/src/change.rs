@@ -83,6 +83,13 @@ pub enum Change {
         blob: BlobRef,
         references: u32,
     },
+    /// What stands in a note; none if it is gone.
+    Note {
+        shelf: Arc<str>,
+        name: Arc<str>,
+        version: u64,
+        body: Option<Arc<[u8]>>,
+    },
     /// What a request was answered, so that a repeat gets the same.
     Answered {
         request: RequestId,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::id::{ItemId, LeaseId, RequestId};
 use crate::item::{BlobRef, Body, Item, Payload};
 use crate::limits::PRIORITY_DEFAULT;
+use crate::note::WriteNote;
 use crate::refusal::Refusal;
 use crate::route::Route;
 use crate::settings::Settings;
@@ -76,6 +77,8 @@ pub enum Command {
         tenant: Arc<str>,
         blob: BlobRef,
     },
+    /// Writes a note, or takes it away.
+    Note(WriteNote),
     /// Takes back what expired leases held.
     Reclaim {
         limit: usize,
@@ -110,6 +113,7 @@ impl Command {
             Command::Configure { .. } => "configure",
             Command::Gate { .. } => "gate",
             Command::Blob { .. } => "blob",
+            Command::Note(_) => "note",
             Command::Reclaim { .. } => "reclaim",
             Command::Grace { .. } => "grace",
             Command::Sweep { .. } => "sweep",
@@ -279,6 +283,8 @@ pub enum Answer<W = Item> {
     Prioritised(Vec<Result<(), Refusal>>),
     /// Done, with nothing more to say.
     Done,
+    /// The version that a note has now.
+    Noted(u64),
     Reclaimed(Reclaimed),
     Swept(Swept),
     /// The whole command was refused.
@@ -381,6 +387,7 @@ impl<W> Answer<W> {
             Answer::Deleted(each) => Answer::Deleted(each),
             Answer::Prioritised(each) => Answer::Prioritised(each),
             Answer::Done => Answer::Done,
+            Answer::Noted(version) => Answer::Noted(version),
             Answer::Reclaimed(reclaimed) => Answer::Reclaimed(reclaimed),
             Answer::Swept(swept) => Answer::Swept(swept),
             Answer::Refused(refusal) => Answer::Refused(refusal),

@@ -70,6 +70,8 @@ pub trait Ledger {
     fn closed_until(&self, resource: &str) -> Timestamp;
     /// How many items refer to a blob; none if it is not stored.
     fn blob(&self, tenant: &str, blob: &BlobRef) -> Option<u32>;
+    /// The version of a note; none if there is none.
+    fn note(&self, shelf: &str, name: &str) -> Option<u64>;
     /// What is too full to take more.
     fn full(&self) -> Option<Full>;
 

@@ -15,6 +15,7 @@ pub mod invariants;
 pub mod item;
 pub mod ledger;
 pub mod limits;
+pub mod note;
 pub mod planted;
 pub mod ports;
 pub mod refusal;

@@ -19,6 +19,9 @@ pub const KEY_MAX: usize = 512;
 pub const NAME_MAX: usize = 128;
 /// Bytes of descriptive fields: source_info, ref, progress message.
 pub const TEXT_MAX: usize = 1024;
+/// Bytes of a note that the server keeps for itself, and of its name.
+pub const NOTE_MAX: usize = 64 * 1024;
+pub const NOTE_NAME_MAX: usize = 512;
 /// Stages of a route.
 pub const STAGES_MAX: usize = 16;
 /// Bytes of a route: all names in it and two for each. Sixteen stages with the longest names fit.

@@ -7,6 +7,7 @@ use crate::command::{Answer, Request};
 use crate::explain::Explanation;
 use crate::id::ItemId;
 use crate::item::{Body, Item, Status};
+use crate::note::Note;
 use crate::tally::Tally;
 use crate::time::Timestamp;
 use crate::trail::Trail;
@@ -60,6 +61,8 @@ pub trait Store: Send + Sync + 'static {
     fn counts(&self) -> impl Future<Output = Result<Vec<Count>, StoreError>> + Send;
     /// The leases that hold something.
     fn leases(&self) -> impl Future<Output = Result<Vec<Lease>, StoreError>> + Send;
+    /// The notes on a shelf, by name.
+    fn notes(&self, shelf: &str) -> impl Future<Output = Result<Vec<Note>, StoreError>> + Send;
     /// When something becomes due by itself: an item becomes visible or a lease expires.
     fn next_due(&self) -> impl Future<Output = Result<Option<Timestamp>, StoreError>> + Send;
     /// Moves what is due at `now` into line and tells who listens.

@@ -36,6 +36,8 @@ pub enum Refusal {
     BlobMissing,
     #[error("this request id was used for another request")]
     RequestReused,
+    #[error("somebody else changed it meanwhile; read it again")]
+    Changed { version: u64 },
     #[error("item {item} is unreadable: {what}")]
     Unreadable { item: ItemId, what: String },
     #[error("a rule failed on this; nothing was changed, and what it was about is set aside")]
@@ -80,6 +82,7 @@ impl Refusal {
             Refusal::StoreFull { .. } => "store_full",
             Refusal::BlobMissing => "blob_missing",
             Refusal::RequestReused => "request_reused",
+            Refusal::Changed { .. } => "changed",
             Refusal::Unreadable { .. } => "unreadable",
             Refusal::Internal => "internal",
         }

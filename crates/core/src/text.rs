@@ -13,10 +13,15 @@ use crate::refusal::Refusal;
 
 /// Refuses a name that is too long or unfit, or empty although it is required.
 pub fn name(field: &'static str, text: &str, required: bool) -> Result<(), Refusal> {
-    if required && text.is_empty() {
+    if required { self::required(field, text, NAME_MAX) } else { fits(field, text, NAME_MAX) }
+}
+
+/// Refuses a text that is empty, too long or unfit.
+pub fn required(field: &'static str, text: &str, max: usize) -> Result<(), Refusal> {
+    if text.is_empty() {
         return Err(Refusal::invalid(field, "must not be empty"));
     }
-    fits(field, text, NAME_MAX)
+    fits(field, text, max)
 }
 
 /// Refuses a text that is too long or has a NUL character.

@@ -9,6 +9,7 @@ use windrow_core::command::{
 };
 use windrow_core::explain::Explanation;
 use windrow_core::limits::RETRY_AFTER_MS;
+use windrow_core::note::WriteNote;
 use windrow_core::ports::{Happened, Listener, Ready, Store, StoreError, Work};
 use windrow_core::settings::Settings;
 use windrow_core::trail::Progress;
@@ -257,6 +258,11 @@ impl<S: Store, C: Clock> Engine<S, C> {
     ) -> Result<(), Failure> {
         let (queue, settings) = (queue.into(), Box::new(settings));
         self.submit(Command::Configure { queue, settings }).await.map(drop)
+    }
+
+    /// Writes a note for the server itself, or takes it away; answers with its version.
+    pub async fn note(&self, write: WriteNote) -> Result<u64, Failure> {
+        expect!(self.submit(Command::Note(write)).await?, Noted)
     }
 
     /// Why an item is where it is, present workers included.

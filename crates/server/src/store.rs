@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use windrow_core::change::Lease;
 use windrow_core::command::Request;
 use windrow_core::explain::Explanation;
+use windrow_core::note::Note;
 use windrow_core::ports::{Count, Inspected, Lead, Listener, Now, Store, StoreError, Work};
 use windrow_core::{Answer, Item, ItemId, Timestamp};
 use windrow_engine::{Engine, Limits, SystemClock};
@@ -101,6 +102,10 @@ impl Store for AnyStore {
 
     async fn leases(&self) -> Result<Vec<Lease>, StoreError> {
         ask!(self, store => store.leases().await)
+    }
+
+    async fn notes(&self, shelf: &str) -> Result<Vec<Note>, StoreError> {
+        ask!(self, store => store.notes(shelf).await)
     }
 
     async fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {

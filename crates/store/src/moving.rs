@@ -17,6 +17,7 @@ use windrow_core::command::{Answer, Command, Outcome, Request, Scope};
 use windrow_core::id::StoreTag;
 use windrow_core::item::{BlobRef, GroupNo, KindNo, Marks, QueueNo, RouteNo, TenantNo};
 use windrow_core::limits::{COMMAND_ITEMS_MAX, GRACE_MS};
+use windrow_core::note::Note;
 use windrow_core::ports::{Now, Store, StoreError};
 use windrow_core::settings::Settings;
 use windrow_core::tally::Tally;
@@ -44,6 +45,10 @@ pub enum Record {
         tenant: Arc<str>,
         blob: BlobRef,
         references: u32,
+    },
+    Note {
+        shelf: Arc<str>,
+        note: Note,
     },
     /// Children of this generation are being cancelled.
     Orphan {

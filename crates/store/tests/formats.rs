@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use windrow_core::command::{Claim, Command, NewChild, NewItem, Outcome, Scope};
 use windrow_core::item::{Body, Payload};
+use windrow_core::note::{Expects, WriteNote};
 use windrow_core::ports::{Now, Store};
 use windrow_core::route::Route;
 use windrow_core::settings::{Policy, Settings};
@@ -99,6 +100,7 @@ fn fill(store: &Stepped) {
     let children = (0..3).map(|n| NewChild::new(n, "page", route.clone())).collect();
     let split = Outcome::Split { children, more: false, on_gaps: OnGaps::Continue, output: None };
     ask(store, settle(lease, vec![(ids[0], split)]), 60);
+    ask(store, note("before"), 65);
     store.store.begin_snapshot();
     while store.store.is_keeping() {
         store.store.keep_step();
@@ -109,6 +111,7 @@ fn fill(store: &Stepped) {
     let done = Outcome::Complete { result: None, output, spawn: vec![] };
     let fail = Outcome::Fail { class: Class::Gone, message: "no such page".into() };
     ask(store, settle(lease, vec![(ids[0], done), (ids[1], fail)]), 80);
+    ask(store, note("after"), 85);
     let (_, _) = claim(store, "plain", 3, 90);
     ask(store, Command::Enqueue(vec![item("plain", Some("key-4"), "a successor")]), 100);
     let scope = Scope { queue: "plain".into(), stage: None, tenant: Some("other".into()) };
@@ -116,6 +119,12 @@ fn fill(store: &Stepped) {
     let mut grouped = item("slow", None, "grouped");
     grouped.body.group = Some("g".into());
     ask(store, Command::Enqueue(vec![grouped.clone(), grouped]), 120);
+}
+
+fn note(name: &str) -> Command {
+    let (shelf, name) = ("fixture".into(), name.into());
+    let body = Some(b"a note".as_slice().into());
+    Command::Note(WriteNote { shelf, name, expects: Expects::Nothing, body })
 }
 
 /// What is in a store, in words that do not change with its code.
@@ -145,6 +154,9 @@ fn describe(store: &Stepped) -> String {
             seen.tally.map(|tally| tally.children.0),
             seen.successor.is_some(),
         );
+    }
+    for note in block_on(store.notes("fixture")).expect("notes are read") {
+        let _ = writeln!(text, "note {} {}", note.name, String::from_utf8_lossy(&note.body));
     }
     for count in block_on(store.counts()).expect("items are counted") {
         let _ =

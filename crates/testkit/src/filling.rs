@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use windrow_core::command::{Claim, Command, NewChild, NewItem, Outcome, RetryMode};
+use windrow_core::command::{Claim, Command, NewChild, NewItem, Outcome, RetryMode, Scope};
 use windrow_core::id::StoreTag;
 use windrow_core::item::{Body, Payload};
 use windrow_core::limits::FOLD_AFTER_MS;
@@ -48,7 +48,9 @@ pub fn fill<S: Store>(seed: u64, items: usize, store: &S) -> Timestamp {
             filling.ask(Command::Sweep { limit: BATCH });
         }
     }
-    // Somebody holds something at the end, whatever the dice said.
+    // Something is paused and somebody holds something at the end, whatever the dice said.
+    let scope = Scope { queue: QUEUE.into(), stage: None, tenant: Some("nobody".into()) };
+    filling.ask(Command::Pause(scope));
     filling.ask(Command::Claim(Claim::new("holder", QUEUE, 5)));
     filling.now
 }

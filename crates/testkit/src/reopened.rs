@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use windrow_core::change::Lease;
 use windrow_core::command::Command;
 use windrow_core::explain::Explanation;
+use windrow_core::note::Note;
 use windrow_core::ports::{Count, Inspected, Listener, Now, Store, StoreError, Work};
 use windrow_core::trail::Progress;
 use windrow_core::{Answer, Item, ItemId, LeaseId, Request, RequestId, Timestamp};
@@ -239,6 +240,10 @@ impl Store for Reopened {
 
     async fn leases(&self) -> Result<Vec<Lease>, StoreError> {
         block_on(self.inside.lock().store.leases())
+    }
+
+    async fn notes(&self, shelf: &str) -> Result<Vec<Note>, StoreError> {
+        block_on(self.inside.lock().store.notes(shelf))
     }
 
     async fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {

@@ -58,6 +58,14 @@ macro_rules! reads_through {
             $how
         }
 
+        async fn notes(
+            &$self,
+            shelf: &str,
+        ) -> Result<Vec<::windrow_core::note::Note>, ::windrow_core::ports::StoreError> {
+            let $reading = $store.notes(shelf);
+            $how
+        }
+
         async fn next_due(
             &$self,
         ) -> Result<Option<::windrow_core::Timestamp>, ::windrow_core::ports::StoreError> {

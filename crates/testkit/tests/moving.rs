@@ -132,7 +132,7 @@ fn the_filling_has_everything_in_it() {
     let trails = all.iter().filter(|one| one.item.has(Marks::TRAIL)).count();
     assert!(grouped > 100 && trails > 100, "{grouped} grouped, {trails} with a trail");
     let around = block_on(outgoing.around()).expect("it is read");
-    for kind in ["Settings", "Paused", "Gate", "Blob", "Lease"] {
+    for kind in ["Settings", "Paused", "Gate", "Blob", "Note", "Lease"] {
         assert!(around.iter().any(|record| format!("{record:?}").starts_with(kind)), "{kind}");
     }
     assert!(!block_on(outgoing.answered(None, 10)).expect("they are read").is_empty());

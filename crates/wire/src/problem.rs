@@ -48,6 +48,7 @@ codes! {
     KeyInUse "key_in_use" 409 "Its key is in use";
     UnderCancelled "under_cancelled" 409 "Something above it was cancelled";
     NotARoot "not_a_root" 409 "It is part of a tree";
+    Changed "changed" 409 "It was changed meanwhile";
     RequestReused "request_reused" 409 "The request id was used for another request";
     BlobMissing "blob_missing" 409 "The blob is not here";
     TooLarge "too_large" 413 "The request is too large";
@@ -98,6 +99,7 @@ impl Code {
             Refusal::StoreFull { .. } => Code::StoreFull,
             Refusal::BlobMissing => Code::BlobMissing,
             Refusal::RequestReused => Code::RequestReused,
+            Refusal::Changed { .. } => Code::Changed,
             Refusal::Unreadable { .. } => Code::Unreadable,
             Refusal::Internal => Code::Internal,
         }

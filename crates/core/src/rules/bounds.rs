@@ -6,6 +6,7 @@
 use crate::command::{Claim, Command, Outcome, Scope};
 use crate::id::ItemId;
 use crate::limits::BLOB_MAX;
+use crate::note;
 use crate::refusal::Refusal;
 use crate::settings::{Policy, Settings};
 use crate::text::name;
@@ -30,6 +31,7 @@ pub(super) fn check_names(command: &Command) -> Result<(), Refusal> {
             name("queue", queue, true)?;
             check_settings(settings)
         }
+        Command::Note(write) => note::check(write),
         Command::Gate { resource, .. } => name("resource", resource, true),
         Command::Blob { tenant, blob } => {
             name("tenant", tenant, true)?;

@@ -24,6 +24,7 @@ use crate::id::ItemId;
 use crate::item::{Item, Marks};
 use crate::ledger::Ledger;
 use crate::limits::{COMMAND_BYTES_MAX, COMMAND_ITEMS_MAX, PRIORITY_MAX};
+use crate::note;
 use crate::refusal::Refusal;
 use crate::time::Timestamp;
 use crate::transitions::Event;
@@ -111,6 +112,7 @@ fn run<L: Ledger>(ledger: &mut L, command: Command, now: Timestamp) -> Answer {
             let references = ledger.blob(&tenant, &blob).unwrap_or(0);
             done(ledger, Change::Blob { tenant, blob, references }, now)
         }
+        Command::Note(write) => whole(ledger, now, |l| note::write(l, write, now), Answer::Noted),
         Command::Reclaim { limit } => Answer::Reclaimed(reclaim::reclaim(ledger, limit, now)),
         Command::Grace { until } => reclaim::grace(ledger, until, now),
         Command::Sweep { limit } => Answer::Swept(sweep::sweep(ledger, limit, now)),

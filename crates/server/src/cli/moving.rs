@@ -35,7 +35,7 @@ Examples:
   windrow move --from postgres://windrow@db.example/queue --to /var/lib/windrow
 
 Stop all servers first. Everything moves: items with their ids, trees, keys,
-history, settings, pauses, gates, what refers to blobs, and the answers that are
+history, settings, pauses, gates, notes, what refers to blobs, and the answers that are
 remembered. What a worker holds is released and waits again, with its attempt
 given back. At the end both sides are read and compared, item by item.
 

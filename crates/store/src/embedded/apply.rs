@@ -23,6 +23,7 @@ use super::log::LogError;
 use super::outbox::Target;
 use super::schedule::lanes::{Lane, LaneName};
 use super::schedule::slab::{Rank, SlotNo, Spot, StateTag};
+use super::shelves::put_note;
 use super::tables::Tables;
 
 /// A command's records beyond this many bytes may go to more than one group.
@@ -93,17 +94,7 @@ impl Tables {
                 });
                 self.configure(&queue, *settings);
             }
-            Change::Gate { resource, closed_until } => {
-                self.out.push(tag::GATE, Target::Nobody, |out| {
-                    resource.put(out);
-                    closed_until.put(out);
-                });
-                let opens = closed_until <= now;
-                self.gates.insert(Arc::clone(&resource), closed_until);
-                if opens {
-                    self.tell_resource(&resource);
-                }
-            }
+            Change::Gate { resource, closed_until } => self.gate(resource, closed_until, now),
             Change::Blob { tenant, blob, references } => {
                 let no = self.text(&tenant);
                 // One that loses its last reference goes; one just stored has none yet.
@@ -116,6 +107,12 @@ impl Tables {
                 });
                 self.refer(no, blob, references);
             }
+            Change::Note { shelf, name, version, body } => {
+                self.out.push(tag::NOTE, Target::Nobody, |out| {
+                    put_note(out, &shelf, &name, version, body.as_ref());
+                });
+                self.notes.put(shelf, name, version, body);
+            }
             Change::Answered { request, fingerprint, answer } => {
                 self.out.push(tag::ANSWERED, Target::Answered(request), |out| {
                     request.put(out);
@@ -125,6 +122,17 @@ impl Tables {
                 });
                 self.requests.put(request, nowhere(), now);
             }
+        }
+    }
+
+    fn gate(&mut self, resource: Arc<str>, closed_until: Timestamp, now: Timestamp) {
+        self.out.push(tag::GATE, Target::Nobody, |out| {
+            resource.put(out);
+            closed_until.put(out);
+        });
+        self.gates.insert(Arc::clone(&resource), closed_until);
+        if closed_until <= now {
+            self.tell_resource(&resource);
         }
     }
 

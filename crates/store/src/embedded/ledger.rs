@@ -403,6 +403,10 @@ impl Ledger for Tables {
         self.blobs.get(&(tenant, *blob)).copied()
     }
 
+    fn note(&self, shelf: &str, name: &str) -> Option<u64> {
+        self.notes.version(shelf, name)
+    }
+
     fn full(&self) -> Option<Full> {
         if self.writer().space() != Space::Plenty {
             return Some(Full::Disk);

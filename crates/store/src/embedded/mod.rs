@@ -27,6 +27,7 @@ mod owners;
 mod queries;
 mod replay;
 mod schedule;
+mod shelves;
 mod snapshot;
 mod space;
 mod tables;

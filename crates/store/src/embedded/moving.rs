@@ -20,6 +20,7 @@ use super::codec::{Pack, Reader, put_serial};
 use super::disk::{Disk, LOCK_FILE};
 use super::log::{LogError, RECORD_OVERHEAD};
 use super::outbox::Target;
+use super::shelves::put_note;
 use super::tables::Tables;
 use super::{Embedded, OpenError, Options};
 use crate::moving::{self, Answered, Export, Import, MoveError, Moved, PAGE, Progress, Record};
@@ -93,6 +94,9 @@ impl Export for Outgoing<'_> {
         for ((tenant, blob), references) in &tables.blobs {
             let (blob, references) = (*blob, *references);
             records.push(Record::Blob { tenant: text(*tenant), blob, references });
+        }
+        for (shelf, note) in tables.notes.all() {
+            records.push(Record::Note { shelf: Arc::clone(shelf), note });
         }
         for (parent, generation) in tables.trees.orphans() {
             records.push(Record::Orphan { parent: tables.id(parent), generation });
@@ -337,6 +341,9 @@ impl Tables {
                     Some(references).put(out);
                 });
             }
+            Record::Note { shelf, note } => out.push(tag::NOTE, Target::Nobody, |out| {
+                put_note(out, &shelf, &note.name, note.version, Some(&note.body));
+            }),
             Record::Orphan { parent, generation } => {
                 out.push(tag::ORPHAN, Target::Nobody, |out| {
                     put_serial(out, parent.serial());

@@ -23,6 +23,7 @@ use super::log::{Loc, Log, LogError, Op, Segments, StoreId};
 use super::moving::is_half_moved;
 use super::schedule::history::Entry;
 use super::schedule::slab::{SlotNo, Spot, StateTag};
+use super::shelves::Shelves;
 use super::snapshot::{self, SnapshotError};
 use super::space::Keeper;
 use super::tables::Tables;
@@ -171,6 +172,7 @@ impl Tables {
             gates: HashMap::new(),
             gates_seen: Timestamp::ZERO,
             blobs: HashMap::new(),
+            notes: Shelves::default(),
             retained: Default::default(),
             cancelling: Default::default(),
             unfolded: Default::default(),

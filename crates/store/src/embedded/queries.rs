@@ -7,6 +7,7 @@ use windrow_core::command::{Answer, Request};
 use windrow_core::explain::{Explanation, explain};
 use windrow_core::item::Marks;
 use windrow_core::ledger::Ledger;
+use windrow_core::note::Note;
 use windrow_core::ports::{Count, Inspected, Listener, Now, Store, StoreError, Work};
 use windrow_core::refusal::Refusal;
 use windrow_core::{Item, ItemId, Timestamp};
@@ -111,6 +112,10 @@ impl Store for Embedded {
 
     async fn leases(&self) -> Result<Vec<Lease>, StoreError> {
         Ok(self.shared.tables.lock().leases.iter().cloned().collect())
+    }
+
+    async fn notes(&self, shelf: &str) -> Result<Vec<Note>, StoreError> {
+        self.look(|tables| Ok(tables.notes.on(shelf))).await
     }
 
     async fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {

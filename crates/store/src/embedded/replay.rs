@@ -107,6 +107,9 @@ impl Tables {
                 let (tenant, _) = self.names.number(&tenant);
                 self.refer(tenant, blob, references);
             }
+            Record::Note { shelf, name, version, body } => {
+                self.notes.put(shelf, name, version, body);
+            }
             Record::Answered { request, at: when } => self.requests.put(request, at, when),
             Record::Clock(now) => self.now = self.now.max(now),
         }

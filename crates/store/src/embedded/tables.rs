@@ -34,6 +34,7 @@ use super::schedule::names::{GroupNames, Names};
 use super::schedule::requests::Requests;
 use super::schedule::slab::{NIL, Rank, Slab, Slot, SlotNo, StateTag};
 use super::schedule::trees::Trees;
+use super::shelves::Shelves;
 
 /// Everything the store knows.
 pub(crate) struct Tables {
@@ -58,6 +59,7 @@ pub(crate) struct Tables {
     /// Until when gates were looked at, to tell who waits when one opens by itself.
     pub(crate) gates_seen: Timestamp,
     pub(crate) blobs: HashMap<(u32, BlobRef), u32>,
+    pub(crate) notes: Shelves,
     /// Keys of ended items, in queues where those stay unique.
     pub(crate) retained: BTreeSet<(u64, u64, u64)>,
     /// Parents that were cancelled and whose children still live.

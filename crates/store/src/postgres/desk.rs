@@ -28,9 +28,9 @@ use super::config::Config;
 use super::decided::Decided;
 use super::layer::Layer;
 use super::line::{Line, Spot, Turns};
-use super::loaded::{Claiming, Granted, Listed, Members, Offer};
+use super::loaded::{Claiming, Granted, Listed, Members, Noted, Offer};
 use super::names::{LaneName, Names};
-use super::needs::{Blob, Filter, GroupKey, Key, List, Needs};
+use super::needs::{Blob, Filter, GroupKey, Key, List, Needs, NoteName};
 use super::seats::Ask;
 use super::tx::Tid;
 
@@ -52,6 +52,7 @@ pub(super) struct Desk {
     pub(super) leases: Layer<LeaseId, Granted>,
     pub(super) groups: Layer<GroupKey, Members>,
     pub(super) blobs: Layer<Blob, u32>,
+    pub(super) notes: Layer<NoteName, Noted>,
     pub(super) requests: Layer<RequestId, (u64, Answer)>,
     /// Live items of queues.
     pub(super) live: Layer<Arc<str>, u64>,
@@ -124,6 +125,7 @@ impl Desk {
             leases: Layer::default(),
             groups: Layer::default(),
             blobs: Layer::default(),
+            notes: Layer::default(),
             requests: Layer::default(),
             live: Layer::default(),
             waiting: HashMap::new(),
@@ -176,6 +178,7 @@ impl Desk {
         self.leases.begin();
         self.groups.begin();
         self.blobs.begin();
+        self.notes.begin();
         self.requests.begin();
         self.live.begin();
         self.decided = Decided::default();
@@ -359,6 +362,10 @@ impl Desk {
                     config.gates.insert(Arc::clone(&resource), closed_until);
                 });
                 self.decided.gates.insert(resource);
+            }
+            Change::Note { shelf, name, version, body } => {
+                let noted = |body| Noted { version, body: Some(body) };
+                self.notes.set((shelf, name), body.map(noted));
             }
             Change::Blob { tenant, blob, references } => {
                 let name = (tenant, blob.hash, blob.len);

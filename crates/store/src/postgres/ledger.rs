@@ -360,6 +360,16 @@ impl Ledger for Desk {
         self.blobs.get(&name).copied()
     }
 
+    fn note(&self, shelf: &str, name: &str) -> Option<u64> {
+        let name = (Arc::from(shelf), Arc::from(name));
+        if !self.notes.is_known(&name) {
+            self.miss(|needs| {
+                needs.notes.insert(name.clone());
+            });
+        }
+        self.notes.get(&name).map(|noted| noted.version)
+    }
+
     fn full(&self) -> Option<Full> {
         None
     }

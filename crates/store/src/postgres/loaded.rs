@@ -1,6 +1,7 @@
 //! What is on a desk besides items: leases, lists, offers, groups, and who asks.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use hashbrown::HashSet;
 use windrow_core::ItemId;
@@ -58,4 +59,11 @@ impl Claiming {
         (queues, stages, kinds, tenants)
             == (&claim.queues, &claim.stages, &claim.kinds, &claim.tenants)
     }
+}
+
+/// A note: its version, and its body if it was decided here.
+#[derive(Clone, Debug)]
+pub(super) struct Noted {
+    pub(super) version: u64,
+    pub(super) body: Option<Arc<[u8]>>,
 }

@@ -12,6 +12,7 @@ use windrow_core::command::Answer;
 use windrow_core::id::StoreTag;
 use windrow_core::item::{BlobRef, KindNo, Marks, QueueNo, RouteNo, TenantNo};
 use windrow_core::limits::{REQUEST_KEPT_MS, REQUESTS_KEPT};
+use windrow_core::note::Note;
 use windrow_core::ports::{Now, Store as _, StoreError};
 use windrow_core::{Body, Change, Item, ItemId, LeaseId, RequestId, Timestamp};
 
@@ -21,6 +22,7 @@ use super::loaded::Granted;
 use super::naming::{self, Wanted};
 use super::needs::Needs;
 use super::pool::Used;
+use super::queries::note;
 use super::save::{self, Saved};
 use super::tx::{Failed, Step, Tx, step};
 use super::{Error, Options, Postgres, SERVER_NAME};
@@ -87,6 +89,10 @@ impl Postgres {
                 blob: BlobRef { hash, len: row.get::<_, i64>(2) as u64 },
                 references: row.get::<_, i32>(3) as u32,
             });
+        }
+        let notes = "select name, version, body, shelf from windrow.notes";
+        for row in client.query(step!(notes)).await? {
+            records.push(Record::Note { shelf: row.get::<_, &str>(3).into(), note: note(&row) });
         }
         let orphans = "select parent, generation from windrow.orphans";
         for row in client.query(step!(orphans)).await? {
@@ -425,6 +431,9 @@ fn lay(desk: &mut Desk, record: Record) {
         Record::Paused(scope) => Change::Paused { scope, paused: true },
         Record::Gate { resource, closed_until } => Change::Gate { resource, closed_until },
         Record::Blob { tenant, blob, references } => Change::Blob { tenant, blob, references },
+        Record::Note { shelf, note: Note { name, version, body } } => {
+            Change::Note { shelf, name, version, body: Some(body) }
+        }
         Record::Orphan { parent, generation } => Change::Orphan { parent, generation, over: false },
         // What it holds comes later, without what its holder said of how far it is.
         Record::Lease { lease, holds } => {

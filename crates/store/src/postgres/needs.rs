@@ -20,6 +20,9 @@ pub(super) struct Key {
 /// A blob of a tenant: its hash and its length.
 pub(super) type Blob = (Arc<str>, [u8; 32], u64);
 
+/// A note's shelf and its name.
+pub(super) type NoteName = (Arc<str>, Arc<str>);
+
 /// A group of a tenant in one stage of one queue.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct GroupKey {
@@ -97,6 +100,7 @@ pub(super) struct Needs {
     pub(super) aside: BTreeSet<ItemId>,
     pub(super) groups: BTreeSet<GroupKey>,
     pub(super) blobs: BTreeSet<Blob>,
+    pub(super) notes: BTreeSet<NoteName>,
     /// Lanes that have no number yet.
     pub(super) lanes: BTreeSet<LaneName>,
     pub(super) requests: BTreeSet<RequestId>,

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use tokio_postgres::Row;
 use windrow_core::change::Lease;
 use windrow_core::command::Request;
 use windrow_core::explain::{Explanation, explain};
 use windrow_core::item::{Marks, Status};
+use windrow_core::note::Note;
 use windrow_core::ports::{Count, Inspected, Lead, Listener, Now, Store, StoreError, Work};
 use windrow_core::{Answer, Item, ItemId, Ledger as _, Refusal, Timestamp};
 
@@ -57,6 +59,15 @@ const UNPARK: &str = "with back as (update windrow.items set spot = 1 where seri
          select serial from windrow.items where spot = 3 limit 10000 for update skip locked) \
        returning lane, class, tenant, serial) \
      insert into windrow.line select * from back returning lane, class, tenant, serial";
+
+/// The note in a row.
+pub(super) fn note(row: &Row) -> Note {
+    Note {
+        name: row.get::<_, &str>(0).into(),
+        version: row.get::<_, i64>(1) as u64,
+        body: row.get::<_, &[u8]>(2).into(),
+    }
+}
 
 impl Store for Postgres {
     async fn submit(&self, batch: Vec<Request>, now: Now) -> Result<Vec<Answer<Work>>, StoreError> {
@@ -131,6 +142,16 @@ impl Store for Postgres {
                    from windrow.leases";
         let rows = client.query(step!(sql)).await?;
         Ok(rows.iter().map(load::lease).collect())
+    }
+
+    async fn notes(&self, shelf: &str) -> Result<Vec<Note>, StoreError> {
+        let client = self.shared.pool.get().await?;
+        let sql = "select name, version, body from windrow.notes where shelf = $1";
+        let rows = client.query(step!(sql, shelf.to_owned())).await?;
+        let mut notes: Vec<Note> = rows.iter().map(note).collect();
+        // In the order of bytes, whatever the database's language is.
+        notes.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        Ok(notes)
     }
 
     async fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {

@@ -223,6 +223,10 @@ impl Ledger for State {
         self.blobs.get(&(tenant.into(), blob.hash, blob.len)).copied()
     }
 
+    fn note(&self, shelf: &str, name: &str) -> Option<u64> {
+        self.notes.get(&(shelf.into(), name.into())).map(|note| note.version)
+    }
+
     fn full(&self) -> Option<Full> {
         None
     }

@@ -21,6 +21,7 @@ use windrow_core::command::Grant;
 use windrow_core::explain::{Explanation, explain};
 use windrow_core::invariants::check_tally;
 use windrow_core::item::Marks;
+use windrow_core::note::Note;
 use windrow_core::ports::{Count, Inspected, Listener, Now, Store, StoreError, Work};
 use windrow_core::{Answer, Item, ItemId, Ledger, Request, State as Doing, Timestamp, decide};
 
@@ -190,6 +191,12 @@ impl Store for Model {
 
     async fn leases(&self) -> Result<Vec<Lease>, StoreError> {
         Ok(self.inside.lock().state.leases.values().cloned().collect())
+    }
+
+    async fn notes(&self, shelf: &str) -> Result<Vec<Note>, StoreError> {
+        let state = &self.inside.lock().state;
+        let on = state.notes.iter().filter(|((of, _), _)| &**of == shelf);
+        Ok(on.map(|(_, note)| note.clone()).collect())
     }
 
     async fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {

@@ -12,6 +12,7 @@ use windrow_core::id::{IdSource, StoreTag};
 use windrow_core::invariants::check_step;
 use windrow_core::item::{BlobRef, Marks};
 use windrow_core::limits::{REQUEST_KEPT_MS, REQUESTS_KEPT};
+use windrow_core::note::Note;
 use windrow_core::ports::Happened;
 use windrow_core::settings::{Policy, Settings};
 use windrow_core::tally::Tally;
@@ -48,6 +49,7 @@ pub struct State {
     pub gates: BTreeMap<Arc<str>, Timestamp>,
     /// References to each blob of a tenant.
     pub blobs: BTreeMap<(Arc<str>, [u8; 32], u64), u32>,
+    pub notes: BTreeMap<(Arc<str>, Arc<str>), Note>,
     pub requests: BTreeMap<RequestId, Remembered>,
     pub names: Names,
     pub(super) policies: BTreeMap<LaneKey, Policy>,
@@ -85,6 +87,7 @@ impl State {
             settings: BTreeMap::new(),
             paused: BTreeSet::new(),
             gates: BTreeMap::new(),
+            notes: BTreeMap::new(),
             blobs: BTreeMap::new(),
             requests: BTreeMap::new(),
             names: Names::default(),
@@ -139,6 +142,13 @@ impl State {
                 self.gates.insert(resource, closed_until);
             }
             Change::Blob { tenant, blob, references } => self.refer(tenant, blob, references),
+            Change::Note { shelf, name, version, body: Some(body) } => {
+                let note = Note { name: name.clone(), version, body };
+                self.notes.insert((shelf, name), note);
+            }
+            Change::Note { shelf, name, body: None, .. } => {
+                self.notes.remove(&(shelf, name));
+            }
             Change::Answered { request, fingerprint, answer } => {
                 self.remember(request, Remembered { fingerprint, answer: *answer, at: now });
             }

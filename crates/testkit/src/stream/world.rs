@@ -9,6 +9,7 @@ use windrow_core::command::{
     Claim, Command, NewChild, NewItem, OnDuplicate, OnSplit, Outcome, RetryMode, Scope,
 };
 use windrow_core::item::{BlobRef, Body, Payload};
+use windrow_core::note::{Expects, WriteNote};
 use windrow_core::ports::Inspected;
 use windrow_core::route::{Route, Stage};
 use windrow_core::settings::{Ahead, OnExpiry, Policy, Settings, StageSettings, Unique};
@@ -152,7 +153,8 @@ impl Dice {
             880..900 => self.resume(),
             900..907 => self.pause(),
             907..917 => Command::Gate { resource: RESOURCE.into(), closed_until: self.soon(now) },
-            917..930 => Command::Blob { tenant: self.tenant(), blob: self.blob() },
+            917..920 => self.note(),
+            920..930 => Command::Blob { tenant: self.tenant(), blob: self.blob() },
             930..936 => {
                 let queue = self.queue();
                 self.configure(queue)
@@ -161,6 +163,14 @@ impl Dice {
             940..975 => Command::Reclaim { limit: 1_000 },
             _ => Command::Sweep { limit: 1_000 },
         }
+    }
+
+    fn note(&mut self) -> Command {
+        let (shelf, name) = (self.one(&["tokens", "schedules"]), self.one(&["a", "b"]));
+        let expects = self.one(&[Expects::Anything, Expects::Nothing, Expects::Version(1)]);
+        let body = self.one(&[Some(&b"first"[..]), Some(b"second"), None]);
+        let (shelf, name) = (shelf.into(), name.into());
+        Command::Note(WriteNote { shelf, name, expects, body: body.map(Into::into) })
     }
 
     fn one<T: Copy>(&mut self, from: &[T]) -> T {

@@ -109,7 +109,9 @@ fn known_field(text: &str) -> &'static str {
         "kind",
         "lease_ms",
         "metadata",
+        "name",
         "not_before",
+        "note",
         "op",
         "ordinal",
         "output",
@@ -121,6 +123,7 @@ fn known_field(text: &str) -> &'static str {
         "result",
         "route",
         "scope",
+        "shelf",
         "source_info",
         "source_type",
         "spawn",
@@ -138,7 +141,7 @@ pack_enum! {
         0 = Enqueued(each), 1 = Claimed(grant), 2 = Renewed(renewed), 3 = Progressed(each),
         4 = Settled(each), 5 = Cancelled(each), 6 = Retried(each), 7 = Deleted(each),
         8 = Prioritised(each), 9 = Done, 10 = Reclaimed(reclaimed), 11 = Swept(swept),
-        12 = Refused(refusal),
+        12 = Refused(refusal), 13 = Noted(version),
     }
 }
 
@@ -169,5 +172,6 @@ pack_enum! {
         13 = RequestReused,
         14 = Unreadable { item, what },
         15 = Internal,
+        16 = Changed { version },
     }
 }

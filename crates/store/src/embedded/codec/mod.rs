@@ -153,6 +153,15 @@ impl Pack for Arc<str> {
     }
 }
 
+impl Pack for Arc<[u8]> {
+    fn put(&self, out: &mut Vec<u8>) {
+        put_bytes(out, self);
+    }
+    fn get(from: &mut Reader<'_>) -> Result<Arc<[u8]>, Malformed> {
+        Ok(from.bytes()?.into())
+    }
+}
+
 impl Pack for Vec<u8> {
     fn put(&self, out: &mut Vec<u8>) {
         put_bytes(out, self);

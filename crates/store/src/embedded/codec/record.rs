@@ -39,11 +39,12 @@ pub(crate) mod tag {
     pub(crate) const BLOB: u8 = 18;
     pub(crate) const ANSWERED: u8 = 19;
     pub(crate) const CLOCK: u8 = 20;
+    pub(crate) const NOTE: u8 = 21;
 }
 
 /// The names of tags, for `dump`.
 pub(crate) fn tag_name(tag: u8) -> &'static str {
-    const NAMES: [&str; 21] = [
+    const NAMES: [&str; 22] = [
         "?",
         "text",
         "route",
@@ -65,6 +66,7 @@ pub(crate) fn tag_name(tag: u8) -> &'static str {
         "blob",
         "answered",
         "clock",
+        "note",
     ];
     NAMES.get(usize::from(tag)).copied().unwrap_or("?")
 }
@@ -211,6 +213,7 @@ pub(crate) enum Record {
     Blob { tenant: Arc<str>, blob: BlobRef, references: Option<u32> },
     Answered { request: RequestId, at: Timestamp },
     Clock(Timestamp),
+    Note { shelf: Arc<str>, name: Arc<str>, version: u64, body: Option<Arc<[u8]>> },
 }
 
 /// An item that is gone, and where it stood.
@@ -256,6 +259,12 @@ impl Record {
             }
             tag::ANSWERED => Record::Answered { request: from.get()?, at: from.get()? },
             tag::CLOCK => Record::Clock(from.get()?),
+            tag::NOTE => Record::Note {
+                shelf: from.get()?,
+                name: from.get()?,
+                version: from.get()?,
+                body: from.get()?,
+            },
             _ => return Err(Malformed),
         })
     }

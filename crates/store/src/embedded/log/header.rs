@@ -15,7 +15,7 @@ use std::fmt;
 use super::error::{Damage, LogError, What};
 
 /// The disk format that this program writes, and the newest it reads.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 pub(super) const HEADER_BYTES: u32 = 4096;
 

@@ -9,8 +9,8 @@ use windrow_core::tally::Tally;
 use windrow_core::{RequestId, Timestamp};
 
 use super::{
-    END, FRAME_BYTES, HEADER_BYTES, HISTORY, LEASES, MAGIC, META, NAMES, PARENT, REQUESTS, REST,
-    SLICE, SLOTS, SNAPSHOT_FORMAT, SnapshotError, Start, sequence_of,
+    END, FRAME_BYTES, HEADER_BYTES, HISTORY, LEASES, MAGIC, META, NAMES, NOTES, PARENT, REQUESTS,
+    REST, SLICE, SLOTS, SNAPSHOT_FORMAT, SnapshotError, Start, sequence_of,
 };
 use crate::embedded::codec::record::{Image, ImageState};
 use crate::embedded::codec::{Malformed, Reader};
@@ -203,6 +203,12 @@ fn load_block(
         HISTORY => {
             while !from.is_empty() {
                 load_entry(from, tables)?;
+            }
+        }
+        NOTES => {
+            while !from.is_empty() {
+                let (shelf, name) = (from.get()?, from.get()?);
+                tables.notes.put(shelf, name, from.get()?, from.get()?);
             }
         }
         PARENT => {

@@ -20,10 +20,11 @@ use crate::embedded::disk::{Disk, DiskFile};
 use crate::embedded::log::Position;
 use crate::embedded::schedule::history::Entry;
 use crate::embedded::schedule::slab::SlotNo;
+use crate::embedded::shelves::put_note;
 use crate::embedded::tables::Tables;
 
 /// The layout of snapshots that this program writes, and the newest it reads.
-pub(crate) const SNAPSHOT_FORMAT: u32 = 1;
+pub(crate) const SNAPSHOT_FORMAT: u32 = 2;
 const MAGIC: [u8; 8] = *b"WINDSNAP";
 const HEADER_BYTES: usize = 12;
 const FRAME_BYTES: usize = 9;
@@ -41,6 +42,7 @@ const LEASES: u8 = 6;
 const REQUESTS: u8 = 7;
 const REST: u8 = 8;
 const END: u8 = 9;
+const NOTES: u8 = 10;
 
 /// Why a snapshot cannot be used. The log before it may be gone, so this stops the opening.
 #[derive(Debug, thiserror::Error)]
@@ -182,6 +184,7 @@ impl Writing {
             Phase::Rest => {
                 blocks.push((LEASES, encode_leases(tables)));
                 blocks.push((REST, encode_rest(tables)));
+                blocks.push((NOTES, encode_notes(tables)));
                 let mut end = Vec::new();
                 put_serial(&mut end, self.seen);
                 blocks.push((END, end));
@@ -300,6 +303,14 @@ fn encode_parent(tables: &Tables, serial: u64, out: &mut Vec<u8>) {
 fn encode_leases(tables: &Tables) -> Vec<u8> {
     let mut out = Vec::new();
     tables.leases.iter().for_each(|lease| lease.put(&mut out));
+    out
+}
+
+fn encode_notes(tables: &Tables) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (shelf, note) in tables.notes.all() {
+        put_note(&mut out, shelf, &note.name, note.version, Some(&note.body));
+    }
     out
 }
 

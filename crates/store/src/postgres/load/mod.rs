@@ -25,8 +25,8 @@ use windrow_core::{ItemId, LeaseId, Timestamp};
 
 use super::config::Config;
 use super::desk::Desk;
-use super::loaded::Granted;
-use super::needs::{Blob, GroupKey, Key, List, Needs};
+use super::loaded::{Granted, Noted};
+use super::needs::{Blob, GroupKey, Key, List, Needs, NoteName};
 use super::seats::Seats;
 use super::tx::{Step, Tx, step};
 use super::{Error, naming};
@@ -87,6 +87,7 @@ enum Asked {
     GroupLocks(Vec<GroupKey>),
     Members(Vec<GroupKey>),
     Blob(Blob),
+    Note(NoteName),
     Requests,
     Live(Arc<str>),
     Waiting((u32, Arc<str>)),
@@ -180,6 +181,7 @@ impl Loading<'_> {
         }
         self.ask_groups(&needs.groups, round);
         unknown.extend(needs.ended);
+        self.ask_notes(needs.notes, round);
         self.ask_rest(needs.blobs, needs.requests, needs.live, needs.waiting, round);
         unknown
     }
@@ -217,6 +219,10 @@ impl Loading<'_> {
             Asked::Blob(name) => {
                 let references = rows.first().map(|row| row.get::<_, i32>(0) as u32);
                 self.desk.blobs.load(name, references);
+            }
+            Asked::Note(name) => {
+                let version = rows.first().map(|row| row.get::<_, i64>(0) as u64);
+                self.desk.notes.load(name, version.map(|version| Noted { version, body: None }));
             }
             Asked::Requests => self.requests(rows)?,
             Asked::Live(queue) => {

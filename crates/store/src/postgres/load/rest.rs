@@ -11,7 +11,7 @@ use windrow_core::{ItemId, RequestId};
 use super::{Asked, Loading, Round, unpack};
 use crate::postgres::Error;
 use crate::postgres::loaded::Members;
-use crate::postgres::needs::{Blob, GroupKey, Key, Needs};
+use crate::postgres::needs::{Blob, GroupKey, Key, Needs, NoteName};
 use crate::postgres::tx::{Step, step};
 
 macro_rules! leases {
@@ -62,6 +62,7 @@ const BLOB: Sql = Sql {
             where tenant = $1 and hash = $2 and bytes = $3 for update",
     reads: "select refs from windrow.blobs where tenant = $1 and hash = $2 and bytes = $3",
 };
+const NOTE: &str = "select version from windrow.notes where shelf = $1 and name = $2";
 const REQUESTS: &str = "select w.id, r.fingerprint, r.answer from unnest($1::uuid[]) w (id) \
      left join windrow.requests r on r.id = w.id and r.at >= $2";
 const LIVE: &str = "select coalesce(sum(items), 0)::bigint from windrow.counts \
@@ -218,6 +219,19 @@ impl Loading<'_> {
         for (queue, stage) in waiting {
             let step = step!(WAITING, queue as i32, number(&stage));
             round.ask(Asked::Waiting((queue, stage)), step);
+        }
+    }
+
+    /// Notes are written one by one, also those that do not exist yet.
+    pub(super) fn ask_notes(&self, names: BTreeSet<NoteName>, round: &mut Round) {
+        if self.locks && !names.is_empty() {
+            let locks = names.iter().map(|(shelf, name)| format!("windrow note {shelf} {name}"));
+            let locks: Vec<String> = locks.collect();
+            round.ask(Asked::KeyLocks, step!(LOCK_KEYS, locks));
+        }
+        for (shelf, name) in names {
+            let step = step!(NOTE, shelf.to_string(), name.to_string());
+            round.ask(Asked::Note((shelf, name)), step);
         }
     }
 

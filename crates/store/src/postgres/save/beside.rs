@@ -8,7 +8,7 @@ use windrow_core::limits::REQUEST_KEPT_MS;
 use windrow_core::{ItemId, Timestamp};
 
 use super::{Saving, pack, serials};
-use crate::postgres::loaded::Granted;
+use crate::postgres::loaded::{Granted, Noted};
 use crate::postgres::trail;
 use crate::postgres::tx::step;
 
@@ -31,6 +31,9 @@ const NEW_BLOB: &str =
     "insert into windrow.blobs (tenant, hash, bytes, refs) values ($1, $2, $3, $4)";
 const BLOB: &str =
     "update windrow.blobs set refs = $4 where tenant = $1 and hash = $2 and bytes = $3";
+const NOTE: &str = "insert into windrow.notes (shelf, name, version, body) values ($1, $2, $3, $4) \
+     on conflict (shelf, name) do update set version = excluded.version, body = excluded.body";
+const NO_NOTE: &str = "delete from windrow.notes where shelf = $1 and name = $2";
 const NO_BLOB: &str = "delete from windrow.blobs where tenant = $1 and hash = $2 and bytes = $3";
 
 /// An array cannot have arrays of different lengths, but texts of them.
@@ -150,6 +153,20 @@ impl Saving<'_> {
             self.step(step!(sql, serials(&gone)));
         }
         self.orphans_and_blobs();
+        self.notes();
+    }
+
+    fn notes(&mut self) {
+        let desk = self.desk;
+        for ((shelf, name), is) in desk.notes.decided() {
+            let (shelf, name) = (shelf.to_string(), name.to_string());
+            self.step(match is {
+                Some(Noted { version, body: Some(body) }) => {
+                    step!(NOTE, shelf, name, *version as i64, body.to_vec())
+                }
+                _ => step!(NO_NOTE, shelf, name),
+            });
+        }
     }
 
     fn orphans_and_blobs(&mut self) {

@@ -143,6 +143,7 @@ impl Ledger {
             | Command::Progress { .. }
             | Command::Prioritise { .. }
             | Command::Blob { .. }
+            | Command::Note(_)
             | Command::Sweep { .. } => {}
         }
         Ok(())
