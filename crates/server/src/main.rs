@@ -5,6 +5,7 @@ mod config;
 mod demo;
 mod http;
 mod store;
+mod supervisor;
 
 use clap::Parser;
 

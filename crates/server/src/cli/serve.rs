@@ -12,6 +12,7 @@ use super::place::{Place, database};
 use crate::config::Config;
 use crate::http::{self, App};
 use crate::store::Open;
+use crate::supervisor::Supervisor;
 
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
@@ -81,6 +82,8 @@ async fn serve(config: &Config) -> anyhow::Result<()> {
     let app = App::new(Arc::clone(&open.queue));
     let address = listener.local_addr()?;
     eprintln!("windrow: the queue in {shown} is at http://{address}, described at /docs");
+    let supervisor = Supervisor::from_environment();
+    supervisor.ready(&format!("serving http://{address}"));
     let ticking = tokio::spawn({
         let queue = Arc::clone(&open.queue);
         async move { queue.run().await }
@@ -89,7 +92,9 @@ async fn serve(config: &Config) -> anyhow::Result<()> {
     tokio::select! {
         stopped = ticking => anyhow::bail!("the queue stopped: {}", stopped?),
         ended = &mut serving => ended??,
+        () = supervisor.alive() => {}
         () = signals.next() => {
+            supervisor.stopping();
             eprintln!("windrow: stopping; a second signal stops at once");
             app.stop();
             tokio::select! {

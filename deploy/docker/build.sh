@@ -1,0 +1,14 @@
+#!/bin/sh
+# Builds windrow from the present directory and puts it into the one that is named.
+# PROFILE chooses another profile of Cargo than release.
+set -eu
+out=$1
+profile=${PROFILE:-release}
+cargo build --locked --profile "$profile" --package windrow-server --bin windrow
+case $profile in
+dev) built=debug ;;
+*) built=$profile ;;
+esac
+install -d "$out"
+install -m 0755 "${CARGO_TARGET_DIR:-target}/$built/windrow" "$out/windrow"
+"$out/windrow" --version
