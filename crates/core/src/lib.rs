@@ -10,6 +10,7 @@
 pub mod change;
 pub mod command;
 pub mod explain;
+pub mod find;
 pub mod id;
 pub mod invariants;
 pub mod item;

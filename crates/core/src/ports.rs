@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::change::Lease;
 use crate::command::{Answer, Request};
 use crate::explain::Explanation;
+use crate::find::{Configured, Filter, Page};
 use crate::id::ItemId;
 use crate::item::{Body, Item, Status};
 use crate::note::Note;
@@ -20,6 +21,9 @@ pub enum Now {
     /// The database's, read after locks are held.
     Database,
 }
+
+/// Says that a search has taken long enough.
+pub type Enough<'a> = &'a (dyn Fn() -> bool + Sync);
 
 /// A durable queue. All writing goes through `submit`.
 pub trait Store: Send + Sync + 'static {
@@ -57,6 +61,18 @@ pub trait Store: Send + Sync + 'static {
         after: Option<ItemId>,
         limit: usize,
     ) -> impl Future<Output = Result<Vec<Item>, StoreError>> + Send;
+    /// Items that a filter admits, newest first: by id, downwards, after a given one. Looks at a
+    /// slice of what exists at a time, holding nobody up for longer, and goes on until it has
+    /// `limit` of them, nothing is left, or `enough` says so, which is asked after each slice.
+    fn find(
+        &self,
+        filter: &Filter,
+        after: Option<ItemId>,
+        limit: usize,
+        enough: Enough<'_>,
+    ) -> impl Future<Output = Result<Page, StoreError>> + Send;
+    /// What operators said about queues.
+    fn configured(&self) -> impl Future<Output = Result<Configured, StoreError>> + Send;
     /// Items by status and place.
     fn counts(&self) -> impl Future<Output = Result<Vec<Count>, StoreError>> + Send;
     /// The leases that hold something.

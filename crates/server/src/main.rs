@@ -1,5 +1,6 @@
 //! The `windrow` binary.
 
+mod bulk;
 mod cli;
 mod config;
 mod demo;

@@ -7,8 +7,9 @@ use anyhow::Context as _;
 use windrow_core::change::Lease;
 use windrow_core::command::Request;
 use windrow_core::explain::Explanation;
+use windrow_core::find::{Configured, Filter, Page};
 use windrow_core::note::Note;
-use windrow_core::ports::{Count, Inspected, Lead, Listener, Now, Store, StoreError, Work};
+use windrow_core::ports::{Count, Enough, Inspected, Lead, Listener, Now, Store, StoreError, Work};
 use windrow_core::{Answer, Item, ItemId, Timestamp};
 use windrow_engine::{Engine, Limits, SystemClock};
 use windrow_store::embedded::disk::RealDisk;
@@ -94,6 +95,20 @@ impl Store for AnyStore {
 
     async fn items(&self, after: Option<ItemId>, limit: usize) -> Result<Vec<Item>, StoreError> {
         ask!(self, store => store.items(after, limit).await)
+    }
+
+    async fn find(
+        &self,
+        filter: &Filter,
+        after: Option<ItemId>,
+        limit: usize,
+        enough: Enough<'_>,
+    ) -> Result<Page, StoreError> {
+        ask!(self, store => store.find(filter, after, limit, enough).await)
+    }
+
+    async fn configured(&self) -> Result<Configured, StoreError> {
+        ask!(self, store => store.configured().await)
     }
 
     async fn counts(&self) -> Result<Vec<Count>, StoreError> {

@@ -9,6 +9,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+#[path = "http/bulk.rs"]
+mod bulk;
+#[path = "http/list.rs"]
+mod list;
+
 /// A data directory that goes with the test.
 struct Data(PathBuf);
 

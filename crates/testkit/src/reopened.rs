@@ -14,8 +14,9 @@ use parking_lot::Mutex;
 use windrow_core::change::Lease;
 use windrow_core::command::Command;
 use windrow_core::explain::Explanation;
+use windrow_core::find::{Configured, Filter, Page};
 use windrow_core::note::Note;
-use windrow_core::ports::{Count, Inspected, Listener, Now, Store, StoreError, Work};
+use windrow_core::ports::{Count, Enough, Inspected, Listener, Now, Store, StoreError, Work};
 use windrow_core::trail::Progress;
 use windrow_core::{Answer, Item, ItemId, LeaseId, Request, RequestId, Timestamp};
 use windrow_store::embedded::Options;
@@ -232,6 +233,20 @@ impl Store for Reopened {
 
     async fn items(&self, after: Option<ItemId>, limit: usize) -> Result<Vec<Item>, StoreError> {
         block_on(self.inside.lock().store.items(after, limit))
+    }
+
+    async fn find(
+        &self,
+        filter: &Filter,
+        after: Option<ItemId>,
+        limit: usize,
+        enough: Enough<'_>,
+    ) -> Result<Page, StoreError> {
+        block_on(self.inside.lock().store.find(filter, after, limit, enough))
+    }
+
+    async fn configured(&self) -> Result<Configured, StoreError> {
+        block_on(self.inside.lock().store.configured())
     }
 
     async fn counts(&self) -> Result<Vec<Count>, StoreError> {

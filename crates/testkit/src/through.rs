@@ -44,6 +44,24 @@ macro_rules! reads_through {
             $how
         }
 
+        async fn find(
+            &$self,
+            filter: &::windrow_core::find::Filter,
+            after: Option<::windrow_core::ItemId>,
+            limit: usize,
+            enough: ::windrow_core::ports::Enough<'_>,
+        ) -> Result<::windrow_core::find::Page, ::windrow_core::ports::StoreError> {
+            let $reading = $store.find(filter, after, limit, enough);
+            $how
+        }
+
+        async fn configured(
+            &$self,
+        ) -> Result<::windrow_core::find::Configured, ::windrow_core::ports::StoreError> {
+            let $reading = $store.configured();
+            $how
+        }
+
         async fn counts(
             &$self,
         ) -> Result<Vec<::windrow_core::ports::Count>, ::windrow_core::ports::StoreError> {

@@ -229,6 +229,12 @@ impl Payload {
     }
 }
 
+impl From<trail::Progress> for Progress {
+    fn from(said: trail::Progress) -> Progress {
+        Progress { current: said.current, total: said.total, message: said.message }
+    }
+}
+
 impl From<&Fault> for Error {
     fn from(fault: &Fault) -> Error {
         Error { class: fault.class.name(), message: fault.message.clone() }
@@ -295,12 +301,11 @@ impl Attempt {
 
 impl From<Inspected> for Item {
     fn from(seen: Inspected) -> Item {
+        let status = seen.status();
         let Inspected { item, body, trail, tally, successor } = seen;
         let text = |text: Option<Arc<str>>| text.map(|text| text.to_string());
         let route = Arc::clone(&body.route);
         let children = tally.as_ref().map(Children::from);
-        let status = tally.as_ref().filter(|_| matches!(item.state, State::Split));
-        let status = status.map_or_else(|| item.status(), |tally| tally.status());
         let not_before = match item.state {
             State::Pending { not_before } | State::Held { not_before } => Some(not_before),
             _ => None,
@@ -351,11 +356,7 @@ impl From<Inspected> for Item {
             payload: Payload::new(body.payload, body.content_type),
             result,
             result_base64,
-            progress: trail.progress.map(|progress| Progress {
-                current: progress.current,
-                total: progress.total,
-                message: progress.message,
-            }),
+            progress: trail.progress.map(Progress::from),
             reason: trail.reason,
             error: error.map(Error::from),
             log: trail.attempts.iter().map(|attempt| Attempt::new(&route, attempt)).collect(),

@@ -9,6 +9,7 @@ pub mod answer;
 pub mod bytes;
 pub mod claim;
 pub mod item;
+pub mod list;
 pub mod new;
 pub mod object;
 pub mod problem;

@@ -9,6 +9,7 @@ use windrow_store::postgres::Address;
 
 use super::config::Source;
 use super::place::{Place, database};
+use crate::bulk;
 use crate::config::Config;
 use crate::http::{self, App};
 use crate::store::Open;
@@ -88,6 +89,7 @@ async fn serve(config: &Config) -> anyhow::Result<()> {
         let queue = Arc::clone(&open.queue);
         async move { queue.run().await }
     });
+    tokio::spawn(bulk::run(Arc::clone(&app)));
     let mut serving = tokio::spawn(http::serve(Arc::clone(&app), listener, config.drain));
     tokio::select! {
         stopped = ticking => anyhow::bail!("the queue stopped: {}", stopped?),

@@ -49,7 +49,7 @@ pub(super) fn near(name: &str) -> Option<&'static str> {
 }
 
 /// How many letters must be added, removed or changed to make one text of the other.
-fn distance(a: &str, b: &str) -> usize {
+pub(crate) fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (at, letter) in a.chars().enumerate() {

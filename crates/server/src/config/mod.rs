@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-pub(crate) use keys::KEYS;
+pub(crate) use keys::{KEYS, distance};
 pub(crate) use layers::Layers;
 
 /// What a server is told.

@@ -159,14 +159,24 @@ pub(super) struct Retry {
     from_stage: Option<String>,
 }
 
-#[derive(Clone, Copy, Deserialize, JsonSchema, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema, Default, Debug)]
 #[serde(rename_all = "snake_case")]
-enum Mode {
+pub(crate) enum Mode {
     /// A new item; the old one stays as history.
     #[default]
     Clone,
     /// The same item.
     Reset,
+}
+
+impl Mode {
+    /// How an item is run again. A child cannot be cloned away from its tree.
+    pub(crate) fn of(self, item: &windrow_core::Item) -> RetryMode {
+        match self {
+            Mode::Clone if item.is_root() => RetryMode::Clone,
+            Mode::Clone | Mode::Reset => RetryMode::Reset,
+        }
+    }
 }
 
 #[derive(Serialize, JsonSchema, Debug)]
@@ -185,11 +195,7 @@ pub(super) async fn retry(
     let item = item_id(&id)?;
     let seen = app.queue.store().inspect(item).await?;
     let seen = seen.ok_or_else(|| Failed::not_found("such item"))?;
-    // A child cannot be cloned away from its tree.
-    let mode = match how.mode {
-        Mode::Clone if seen.item.is_root() => RetryMode::Clone,
-        Mode::Clone | Mode::Reset => RetryMode::Reset,
-    };
+    let mode = how.mode.of(&seen.item);
     let retried = app.queue.retry(item, mode, how.from_stage.map(Into::into)).await?;
     Ok(Json(Retried { id: retried.id.to_string(), reset: retried.reset }))
 }

@@ -4,11 +4,13 @@
 //! OpenAPI document are made from it. Handlers translate: bodies of `windrow-wire` become commands
 //! of the core, answers become bodies, refusals become problems. No rule is here.
 
+mod bulk;
 mod claims;
 mod connection;
 mod docs;
 mod host;
 mod items;
+mod list;
 mod operations;
 mod queues;
 mod reply;
@@ -17,9 +19,12 @@ mod table;
 
 use std::sync::Arc;
 
+use crate::bulk::Bulk;
 use crate::store::Queue;
 
 pub(crate) use connection::serve;
+pub(crate) use items::Mode;
+pub(crate) use list::search;
 
 /// The tenant of whoever names none.
 const TENANT: &str = "default";
@@ -28,13 +33,15 @@ const TENANT: &str = "default";
 #[derive(Debug)]
 pub(crate) struct App {
     pub(crate) queue: Arc<Queue>,
+    pub(crate) bulk: Bulk,
     /// Set once the server shuts down: no new work is handed out.
     stopping: tokio::sync::watch::Sender<bool>,
 }
 
 impl App {
     pub(crate) fn new(queue: Arc<Queue>) -> Arc<App> {
-        Arc::new(App { queue, stopping: tokio::sync::watch::Sender::new(false) })
+        let stopping = tokio::sync::watch::Sender::new(false);
+        Arc::new(App { queue, bulk: Bulk::new(), stopping })
     }
 
     /// Waits until the server stops.

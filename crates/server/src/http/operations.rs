@@ -5,21 +5,25 @@ use axum::routing::{delete, get, post, put};
 use windrow_wire::answer::{Each, Enqueued, Settled};
 use windrow_wire::claim::{Claim, Granted, ProgressOf, Renew, Renewed};
 use windrow_wire::item::{Explanation, Item};
+use windrow_wire::list::Page;
 use windrow_wire::new::NewItem;
 use windrow_wire::settings::Settings;
 use windrow_wire::settle::Settle;
 
+use super::bulk::{BeginOperation, OperationShown};
 use super::items::{Cancelled, Removed, Retried, Retry, Tree};
+use super::list::QueueShown;
 use super::queues::Scope;
 use super::status::{Stats, WorkerShown};
 use super::table::{Operation, Role};
-use super::{claims, items, queues, status};
+use super::{bulk, claims, items, list, queues, status};
 
 /// The table. A route that is not here does not exist.
 pub(super) fn all() -> Vec<Operation> {
     let mut all = of_items();
     all.extend(of_workers());
     all.extend(of_queues());
+    all.extend(of_bulk());
     all
 }
 
@@ -36,6 +40,15 @@ fn of_items() -> Vec<Operation> {
         )
         .takes::<NewItem>()
         .gives::<Enqueued>(201),
+        of(
+            Method::GET,
+            "/queue",
+            Role::Viewer,
+            "Items, newest first, without their bodies, page by page.",
+            get(list::list),
+        )
+        .asks(list::PARAMETERS)
+        .gives::<Page>(200),
         of(
             Method::GET,
             "/queue/stats",
@@ -147,6 +160,14 @@ fn of_queues() -> Vec<Operation> {
     let of = Operation::new;
     vec![
         of(
+            Method::GET,
+            "/queues",
+            Role::Viewer,
+            "Every queue that has items or settings or is paused: counts, settings and pauses.",
+            get(list::queues),
+        )
+        .gives::<Vec<QueueShown>>(200),
+        of(
             Method::POST,
             "/queues/{queue}/pause",
             Role::Operator,
@@ -163,6 +184,14 @@ fn of_queues() -> Vec<Operation> {
         )
         .takes::<Scope>(),
         of(
+            Method::GET,
+            "/queues/{queue}/settings",
+            Role::Viewer,
+            "How a queue behaves.",
+            get(list::settings),
+        )
+        .gives::<Settings>(200),
+        of(
             Method::PUT,
             "/queues/{queue}/settings",
             Role::Operator,
@@ -170,5 +199,44 @@ fn of_queues() -> Vec<Operation> {
             put(queues::configure),
         )
         .takes::<Settings>(),
+    ]
+}
+
+fn of_bulk() -> Vec<Operation> {
+    let of = Operation::new;
+    vec![
+        of(
+            Method::POST,
+            "/operations",
+            Role::Operator,
+            "Retry, cancel, delete or prioritise what a filter admits, in the background.",
+            post(bulk::begin),
+        )
+        .takes::<BeginOperation>()
+        .gives::<OperationShown>(202),
+        of(
+            Method::GET,
+            "/operations",
+            Role::Viewer,
+            "Operations that are under way, and the last that were, newest first.",
+            get(bulk::list),
+        )
+        .gives::<Vec<OperationShown>>(200),
+        of(
+            Method::GET,
+            "/operations/{id}",
+            Role::Viewer,
+            "How far an operation is.",
+            get(bulk::show),
+        )
+        .gives::<OperationShown>(200),
+        of(
+            Method::POST,
+            "/operations/{id}/cancel",
+            Role::Operator,
+            "Stop an operation after the items that are under way. What it did stays done.",
+            post(bulk::cancel),
+        )
+        .gives::<OperationShown>(200),
     ]
 }

@@ -15,6 +15,8 @@ use windrow_engine::Failure;
 use windrow_wire::object::Object;
 use windrow_wire::problem::{Code, Problem};
 
+use crate::config::distance;
+
 /// Largest body that is read. A command must fit one group of the log.
 pub(super) const BODY_MAX: usize = 16 * 1024 * 1024;
 
@@ -128,7 +130,22 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Asked<T>, Failed> {
         let asked = Query::from_request_parts(parts, state).await;
         let asked = asked.map(|Query(asked)| Asked(asked));
-        asked.map_err(|refused| Failed::new(Code::Malformed, refused.body_text()))
+        asked.map_err(|refused| Failed::new(Code::Malformed, with_near(refused.body_text())))
+    }
+}
+
+/// What was said about a parameter that does not exist, with the one that was probably meant. Names
+/// stand between backticks, the unknown one first.
+fn with_near(said: String) -> String {
+    let mut names = said.split('`').skip(1).step_by(2);
+    let unknown = names.next().filter(|_| said.contains("unknown field"));
+    let near = unknown.and_then(|unknown| {
+        let near = names.map(|name| (distance(unknown, name), name)).min()?;
+        (near.0 <= 3 && near.0 < unknown.len()).then_some(near.1)
+    });
+    match near {
+        Some(near) => format!("{said}; did you mean `{near}`?"),
+        None => said,
     }
 }
 
@@ -181,6 +198,14 @@ impl Done {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_parameter_that_was_probably_meant_is_named() {
+        let near =
+            |name: &str| with_near(format!("unknown field `{name}`, expected `status` or `q`"));
+        assert!(near("stauts").ends_with("did you mean `status`?"), "{}", near("stauts"));
+        assert!(!near("x").contains("mean") && !near("colour").contains("mean"));
+    }
 
     #[test]
     fn a_request_id_is_a_uuid_or_made_from_any_text() {

@@ -23,7 +23,7 @@ const READY_WITHIN: Duration = Duration::from_secs(2);
 /// Items by status.
 #[derive(Clone, Copy, Default, Serialize, JsonSchema, Debug)]
 pub(super) struct Counts {
-    pending: u64,
+    pub(super) pending: u64,
     processing: u64,
     completed: u64,
     failed: u64,
@@ -32,7 +32,7 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    fn add(&mut self, count: &Count) {
+    pub(super) fn add(&mut self, count: &Count) {
         let field = match count.status {
             Status::Pending => &mut self.pending,
             Status::Processing => &mut self.processing,

@@ -15,6 +15,7 @@ mod configure;
 pub mod disk;
 mod durable;
 mod families;
+mod find;
 mod finish;
 mod intake;
 mod ledger;

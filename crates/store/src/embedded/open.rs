@@ -207,6 +207,7 @@ impl Tables {
         let mut by_age: Vec<(u64, SlotNo)> =
             self.slab.iter().map(|(no, slot)| (slot.serial, no)).collect();
         by_age.sort_unstable();
+        self.slab.keep_order(by_age.iter().map(|(serial, _)| *serial));
         for some in by_age.chunks(SOME) {
             self.lanes.warm_joins(&self.slab, some.iter().map(|(_, no)| *no));
             for (_, no) in some {

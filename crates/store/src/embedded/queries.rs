@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use windrow_core::change::Lease;
-use windrow_core::command::{Answer, Request};
+use windrow_core::command::{Answer, Request, Scope};
 use windrow_core::explain::{Explanation, explain};
-use windrow_core::item::Marks;
+use windrow_core::find::{Configured, Filter, Page};
 use windrow_core::ledger::Ledger;
 use windrow_core::note::Note;
-use windrow_core::ports::{Count, Inspected, Listener, Now, Store, StoreError, Work};
+use windrow_core::ports::{Count, Enough, Inspected, Listener, Now, Store, StoreError, Work};
 use windrow_core::refusal::Refusal;
+use windrow_core::settings::Settings;
 use windrow_core::{Item, ItemId, Timestamp};
 
 use super::Embedded;
@@ -45,17 +46,7 @@ impl Store for Embedded {
     }
 
     async fn inspect(&self, id: ItemId) -> Result<Option<Inspected>, StoreError> {
-        self.look(|tables| {
-            let Some(item) = tables.item(id)? else { return Ok(None) };
-            Ok(Some(Inspected {
-                item,
-                body: tables.body(&item)?,
-                trail: tables.trail(&item)?,
-                tally: tables.tally(id).filter(|_| item.has(Marks::PARENT)).cloned(),
-                successor: tables.successor(id),
-            }))
-        })
-        .await
+        self.look(|tables| tables.inspect(id)).await
     }
 
     async fn explain(&self, id: ItemId, now: Timestamp) -> Result<Option<Explanation>, StoreError> {
@@ -90,6 +81,30 @@ impl Store for Embedded {
             serials.truncate(limit);
             let items = serials.into_iter().map(|serial| tables.item(tables.id(serial)));
             items.filter_map(Result::transpose).collect()
+        })
+        .await
+    }
+
+    async fn find(
+        &self,
+        filter: &Filter,
+        after: Option<ItemId>,
+        limit: usize,
+        enough: Enough<'_>,
+    ) -> Result<Page, StoreError> {
+        self.find_items(filter, after, limit, enough).await
+    }
+
+    async fn configured(&self) -> Result<Configured, StoreError> {
+        self.look(|tables| {
+            let named = |(queue, settings): (&u32, &Arc<Settings>)| {
+                (Arc::clone(tables.names.text(*queue)), Settings::clone(settings))
+            };
+            let mut settings: Vec<_> = tables.settings.iter().map(named).collect();
+            settings.sort_by(|a, b| a.0.cmp(&b.0));
+            let mut paused: Vec<Scope> = tables.pauses.scopes.iter().cloned().collect();
+            paused.sort();
+            Ok(Configured { settings, paused })
         })
         .await
     }

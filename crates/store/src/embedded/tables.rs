@@ -417,7 +417,7 @@ impl Tables {
 
     /// Roughly how much memory the live and ended items take.
     pub(crate) fn memory(&self) -> u64 {
-        let live = self.slab.live() as u64 * 144;
+        let live = self.slab.live() as u64 * 152;
         let ended = self.history.len() as u64 * 24;
         let requests = self.requests.len() as u64 * 80;
         live + ended + requests + self.trees.len() as u64 * 32

@@ -8,6 +8,7 @@ mod check;
 mod config;
 mod decided;
 mod desk;
+mod find;
 mod health;
 mod held;
 mod layer;

@@ -6,9 +6,11 @@ use tokio_postgres::Row;
 use windrow_core::change::Lease;
 use windrow_core::command::Request;
 use windrow_core::explain::{Explanation, explain};
+use windrow_core::find::{Configured, Filter, Page};
 use windrow_core::item::{Marks, Status};
 use windrow_core::note::Note;
-use windrow_core::ports::{Count, Inspected, Lead, Listener, Now, Store, StoreError, Work};
+use windrow_core::ports::{Count, Enough, Inspected, Lead, Listener, Now, Store, StoreError, Work};
+use windrow_core::settings::Settings;
 use windrow_core::{Answer, Item, ItemId, Ledger as _, Refusal, Timestamp};
 
 use super::desk::Desk;
@@ -20,7 +22,11 @@ use super::{Error, Postgres};
 
 impl Postgres {
     /// Asks the desk, loading whatever turns out to be missing. Writes nothing.
-    async fn look<T>(&self, now: Timestamp, ask: impl Fn(&Desk) -> T) -> Result<T, Error> {
+    pub(super) async fn look<T>(
+        &self,
+        now: Timestamp,
+        ask: impl Fn(&Desk) -> T,
+    ) -> Result<T, Error> {
         loop {
             let mut tx = Tx::to_read(self.shared.pool.get().await?);
             let mut desk = self.desk(Now::Given(now));
@@ -53,6 +59,18 @@ impl Postgres {
     }
 }
 
+/// Everything about an item, as far as the desk has it.
+pub(super) fn inspected(desk: &Desk, id: ItemId) -> Option<Inspected> {
+    let item = desk.item(id).ok().flatten()?;
+    Some(Inspected {
+        item,
+        body: desk.body(&item).ok()?,
+        trail: desk.trail(&item).ok()?,
+        tally: desk.tally(id).filter(|_| item.has(Marks::PARENT)).cloned(),
+        successor: desk.successor(id),
+    })
+}
+
 /// Whatever is parked is looked at again: settings may have changed while its group was in use.
 /// Claims park it anew.
 const UNPARK: &str = "with back as (update windrow.items set spot = 1 where serial in (\
@@ -75,17 +93,7 @@ impl Store for Postgres {
     }
 
     async fn inspect(&self, id: ItemId) -> Result<Option<Inspected>, StoreError> {
-        let ask = |desk: &Desk| {
-            let item = desk.item(id).ok().flatten()?;
-            Some(Inspected {
-                item,
-                body: desk.body(&item).ok()?,
-                trail: desk.trail(&item).ok()?,
-                tally: desk.tally(id).filter(|_| item.has(Marks::PARENT)).cloned(),
-                successor: desk.successor(id),
-            })
-        };
-        Ok(self.look(Timestamp::ZERO, ask).await?)
+        Ok(self.look(Timestamp::ZERO, |desk| inspected(desk, id)).await?)
     }
 
     async fn explain(&self, id: ItemId, now: Timestamp) -> Result<Option<Explanation>, StoreError> {
@@ -113,6 +121,29 @@ impl Store for Postgres {
         let ids = self.ids(after, limit).await?;
         let ask = |desk: &Desk| -> Vec<Item> {
             ids.iter().filter_map(|id| desk.item(*id).ok().flatten()).collect()
+        };
+        Ok(self.look(Timestamp::ZERO, ask).await?)
+    }
+
+    async fn find(
+        &self,
+        filter: &Filter,
+        after: Option<ItemId>,
+        limit: usize,
+        enough: Enough<'_>,
+    ) -> Result<Page, StoreError> {
+        Ok(self.find_items(filter, after, limit, enough).await?)
+    }
+
+    async fn configured(&self) -> Result<Configured, StoreError> {
+        let ask = |desk: &Desk| {
+            let config = desk.config();
+            let named = |(queue, set): (&Arc<str>, &Arc<Settings>)| {
+                (Arc::clone(queue), Settings::clone(set))
+            };
+            let mut settings: Vec<_> = config.settings.iter().map(named).collect();
+            settings.sort_by(|a, b| a.0.cmp(&b.0));
+            Configured { settings, paused: config.paused.iter().cloned().collect() }
         };
         Ok(self.look(Timestamp::ZERO, ask).await?)
     }

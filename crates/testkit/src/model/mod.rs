@@ -19,14 +19,20 @@ use parking_lot::Mutex;
 use windrow_core::change::Lease;
 use windrow_core::command::Grant;
 use windrow_core::explain::{Explanation, explain};
+use windrow_core::find::{Configured, Filter, Page};
 use windrow_core::invariants::check_tally;
 use windrow_core::item::Marks;
 use windrow_core::note::Note;
-use windrow_core::ports::{Count, Inspected, Listener, Now, Store, StoreError, Work};
-use windrow_core::{Answer, Item, ItemId, Ledger, Request, State as Doing, Timestamp, decide};
+use windrow_core::ports::{Count, Enough, Inspected, Listener, Now, Store, StoreError, Work};
+use windrow_core::{
+    Answer, Item, ItemId, Ledger, Request, State as Doing, Status, Timestamp, decide,
+};
 
 use ready::Listening;
 pub use state::{Remembered, State};
+
+/// Items that are looked at before a search asks whether that is enough.
+const SLICE: usize = 100;
 
 /// The plainest store.
 #[derive(Debug)]
@@ -55,16 +61,19 @@ pub enum Slip {
     ExpiryMissed,
     /// Shows no trail of an item that has ended.
     TrailLost,
+    /// Leaves what was cancelled out of lists.
+    Unlisted,
 }
 
 impl Slip {
-    pub const ALL: [Slip; 6] = [
+    pub const ALL: [Slip; 7] = [
         Slip::NewestFirst,
         Slip::AgeForgotten,
         Slip::GroupLeaks,
         Slip::PauseIgnored,
         Slip::ExpiryMissed,
         Slip::TrailLost,
+        Slip::Unlisted,
     ];
 }
 
@@ -183,6 +192,37 @@ impl Store for Model {
         let state = &self.inside.lock().state;
         let all = state.items.values();
         Ok(all.filter(|item| Some(item.id) > after).take(limit).copied().collect())
+    }
+
+    async fn find(
+        &self,
+        filter: &Filter,
+        after: Option<ItemId>,
+        limit: usize,
+        enough: Enough<'_>,
+    ) -> Result<Page, StoreError> {
+        let state = &self.inside.lock().state;
+        let mut page = Page::default();
+        let older = state.items.keys().rev().filter(|id| after.is_none_or(|after| **id < after));
+        for (looked_at, id) in older.enumerate() {
+            if page.items.len() >= limit || looked_at > 0 && looked_at % SLICE == 0 && enough() {
+                return Ok(page);
+            }
+            page.next = Some(*id);
+            let unlisted = |seen: &Inspected| {
+                state.slip == Some(Slip::Unlisted) && seen.item.status() == Status::Cancelled
+            };
+            let seen = state.inspect(*id).filter(|seen| !unlisted(seen));
+            page.items.extend(seen.filter(|seen| filter.admits(seen)).map(Into::into));
+        }
+        Ok(Page { next: None, ..page })
+    }
+
+    async fn configured(&self) -> Result<Configured, StoreError> {
+        let state = &self.inside.lock().state;
+        let settings = state.settings.iter().map(|(queue, set)| (queue.clone(), set.clone()));
+        let settings = settings.collect();
+        Ok(Configured { settings, paused: state.paused.iter().cloned().collect() })
     }
 
     async fn counts(&self) -> Result<Vec<Count>, StoreError> {

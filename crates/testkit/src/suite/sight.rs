@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use windrow_core::explain::{Explanation, Reason};
+use windrow_core::find::{Filter, Listed};
 use windrow_core::invariants::{check_item, sorted};
 use windrow_core::item::Marks;
 use windrow_core::ports::{Count, Inspected, Store};
@@ -137,6 +138,30 @@ pub fn check_everything<S: Store>(store: &S) {
         }
     }
     check_counts(store, &all);
+    check_list(store, &all);
+}
+
+/// A list shows everything, newest first, as inspecting shows it.
+fn check_list<S: Store>(store: &S, all: &BTreeMap<ItemId, Inspected>) {
+    let want: Vec<Listed> = all.values().rev().map(|seen| seen.clone().into()).collect();
+    assert_eq!(walk(store, &Filter::default(), 100), want, "what a list shows");
+}
+
+/// Everything that a filter admits, by pages of so many.
+pub(super) fn walk<S: Store>(store: &S, filter: &Filter, limit: usize) -> Vec<Listed> {
+    let (mut all, mut after) = (Vec::new(), None);
+    loop {
+        let page = block_on(store.find(filter, after, limit, &|| false));
+        let page = page.expect("items can be found");
+        assert!(page.items.len() <= limit, "no more than were asked for");
+        assert!(page.items.len() == limit || page.next.is_none(), "nobody said it was enough");
+        all.extend(page.items);
+        if page.next.is_none() {
+            return all;
+        }
+        assert!(after.is_none() || page.next < after, "it goes on");
+        after = page.next;
+    }
 }
 
 fn check_names(seen: &Inspected) {
@@ -148,6 +173,8 @@ fn check_names(seen: &Inspected) {
     assert_eq!(item.is_done(), trail.finished_at.is_some(), "{item:?}");
     assert_eq!(item.has(Marks::PARENT), tally.is_some(), "{item:?}");
     assert!(usize::from(item.stage) < body.route.len(), "{item:?}");
+    let shows_life = matches!(seen.status(), Status::Pending | Status::Processing);
+    assert_eq!(shows_life, !item.is_done(), "lists look for what ended only there: {item:?}");
 }
 
 /// Two live items never share a key, unless one waits behind the other.

@@ -12,7 +12,7 @@ use crate::rig::{ask, claim, enqueue, options, plain};
 #[test]
 fn a_memory_cap_refuses_enqueues_and_frees_as_items_end() {
     let (disk, clock) = (SimDisk::new(1), SimClock::default());
-    let options = Options { memory_max: 100 * 144, ..options() };
+    let options = Options { memory_max: 100 * 152, ..options() };
     let store = Stepped::open(std::sync::Arc::new(disk), options).unwrap();
     let now = clock.now();
     let fill = |store: &Stepped| {
@@ -34,7 +34,7 @@ fn a_memory_cap_refuses_enqueues_and_frees_as_items_end() {
     let first = fill(&store);
     assert!(
         (90..=101).contains(&first),
-        "{first} items of 144 bytes fit into a hundred times that"
+        "{first} items of 152 bytes fit into a hundred times that"
     );
     let grant = claim(&store, 60, now).expect("claims go on");
     let items = grant.items.iter().map(|work| (work.item.id, Outcome::complete())).collect();

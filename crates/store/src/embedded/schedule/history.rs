@@ -5,6 +5,8 @@
 //! spans of time, so that is few. Removing marks an entry dead, and a chunk that is mostly dead is
 //! packed.
 
+use std::collections::BinaryHeap;
+
 use windrow_core::Timestamp;
 use windrow_core::item::End;
 
@@ -145,6 +147,12 @@ impl Chunk {
         self.entries.iter().filter_map(|entry| entry.entry(self.base_s))
     }
 
+    /// The last of the first `below` entries: its serial, the chunk's number and its own.
+    fn head(&self, at: usize, below: usize) -> Option<(u64, usize, usize)> {
+        let index = below.checked_sub(1)?;
+        Some((self.entries[index].serial(), at, index))
+    }
+
     fn find(&self, serial: u64) -> Option<usize> {
         if serial < self.low || serial > self.high {
             return None;
@@ -253,6 +261,40 @@ impl History {
         self.chunks.iter().flat_map(Chunk::iter)
     }
 
+    /// Entries with a serial below a given one, highest first. Chunks are merged: each that may
+    /// have such entries is looked at once, and then only where it is next.
+    pub(crate) fn before(&self, serial: u64) -> impl Iterator<Item = Entry> {
+        let mut open: Vec<Entry> = Vec::new();
+        let mut heads: BinaryHeap<(u64, usize, usize)> = BinaryHeap::new();
+        for (at, chunk) in self.chunks.iter().enumerate().filter(|(_, c)| c.low < serial) {
+            if !chunk.sealed {
+                open.extend(chunk.iter().filter(|entry| entry.serial < serial));
+                continue;
+            }
+            let below = if chunk.high < serial {
+                chunk.len()
+            } else {
+                chunk.entries.partition_point(|known| known.serial() < serial)
+            };
+            heads.extend(chunk.head(at, below));
+        }
+        open.sort_unstable_by_key(|entry| entry.serial);
+        std::iter::from_fn(move || {
+            loop {
+                let sealed = heads.peek().map_or(0, |(serial, ..)| *serial);
+                if open.last().is_some_and(|last| last.serial > sealed) {
+                    return open.pop();
+                }
+                let (_, at, index) = heads.pop()?;
+                let chunk = &self.chunks[at];
+                heads.extend(chunk.head(at, index));
+                if let Some(entry) = chunk.entries[index].entry(chunk.base_s) {
+                    return Some(entry);
+                }
+            }
+        })
+    }
+
     /// Entries by when they ended, in the order in which chunks were filled; ends before the first
     /// chunk of which everything ended after `until_s`.
     pub(crate) fn ended_by(&self, until_s: u64) -> impl Iterator<Item = Entry> {
@@ -312,6 +354,25 @@ mod tests {
         assert_eq!(history.iter().count(), history.len());
         assert_eq!(history.find(6), Some(entry(6)));
         assert_eq!(history.find(7), None);
+    }
+
+    #[test]
+    fn entries_are_walked_by_serial_however_they_ended() {
+        let mut history = History::default();
+        let shuffled = (1..=10_000u64).map(|n| n * 7_919 % 10_007);
+        shuffled.for_each(|serial| history.push(entry(serial)));
+        for serial in (1..=10_000).filter(|serial| serial % 3 == 0) {
+            history.remove(serial);
+        }
+        assert!(history.chunks.iter().any(|chunk| chunk.sealed && chunk.dead > 0));
+        let mut all: Vec<u64> = history.iter().map(|entry| entry.serial).collect();
+        all.sort_unstable();
+        for serial in [0, 1, 2, 5_000, 9_999, u64::MAX] {
+            let walked: Vec<u64> = history.before(serial).map(|entry| entry.serial).collect();
+            let below = all.iter().rev().copied().filter(|known| *known < serial);
+            assert_eq!(walked, below.collect::<Vec<_>>(), "below {serial}");
+        }
+        assert_eq!(history.before(u64::MAX).next().map(|e| (e.at, e.end)).unwrap().1, End::Failed);
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub(crate) mod lanes;
 pub(crate) mod leases;
 pub(crate) mod line;
 pub(crate) mod names;
+pub(crate) mod order;
 pub(crate) mod pieces;
 pub(crate) mod requests;
 pub(crate) mod row;

@@ -7,6 +7,7 @@ use std::cell::Cell;
 
 use windrow_core::limits::{DEPTH_MAX, PRIORITY_MAX};
 
+use super::order::Order;
 use super::pieces::Pieces;
 use super::table::Table;
 use crate::embedded::log::Loc;
@@ -139,6 +140,7 @@ pub(crate) struct Slab {
     live: usize,
     by_serial: Table,
     by_key: Table,
+    order: Order,
     /// The slot that was looked for last: one command looks for the same item several times.
     recent: Cell<SlotNo>,
 }
@@ -151,6 +153,7 @@ impl Slab {
             live: 0,
             by_serial: Table::default(),
             by_key: Table::default(),
+            order: Order::default(),
             recent: Cell::new(0),
         }
     }
@@ -180,14 +183,27 @@ impl Slab {
             no
         };
         self.live += 1;
-        let Slab { slots, by_serial, .. } = self;
+        let Slab { slots, by_serial, order, .. } = self;
         by_serial.insert(mix(slot.serial), no, |no| mix(slots.get(no).serial));
+        order.insert(slot.serial);
         no
+    }
+
+    /// Begins to know which serial comes before which. While it is being filled in any order, at
+    /// open, that would be in the way.
+    pub(crate) fn keep_order(&mut self, sorted: impl Iterator<Item = u64>) {
+        self.order.begin(sorted);
+    }
+
+    /// The serials of live slots below a given one, highest first.
+    pub(crate) fn before(&self, serial: u64) -> impl Iterator<Item = u64> {
+        self.order.before(serial)
     }
 
     pub(crate) fn remove(&mut self, no: SlotNo) {
         let serial = self.get(no).serial;
         self.by_serial.remove(mix(serial), no);
+        self.order.remove(serial);
         let free = self.free;
         *self.get_mut(no) = Slot { next: free, ..EMPTY };
         self.free = no;

@@ -1,0 +1,234 @@
+//! Running bulk work: one operation at a time, in slices, each written down before the next.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sha2::{Digest as _, Sha256};
+use tokio::task::JoinSet;
+use windrow_core::command::{Answer, Command, Request, RetryMode};
+use windrow_core::find::{self, Listed};
+use windrow_core::note::Expects;
+use windrow_core::ports::StoreError;
+use windrow_core::{Item, Refusal, RequestId};
+use windrow_engine::{Clock as _, Failure};
+
+use super::shelf::{self, Kept};
+use super::{Document, HELD_MS, Stand, Verb};
+use crate::http::{App, search};
+use crate::store::{AnyStore, Queue};
+
+/// Items of a slice.
+const SLICE: usize = 100;
+/// How long a search may look for a slice before what is known is written down.
+const SEARCH: Duration = Duration::from_secs(1);
+/// How often the shelf is looked at for what another server left.
+const LOOK: Duration = Duration::from_secs(5);
+/// How long to wait after the store did not do something, and how often. Shorter than an operation
+/// is held, so that nobody takes it meanwhile.
+const PAUSE: Duration = Duration::from_secs(1);
+const TRIES: u32 = 10;
+
+/// Does what is to be done, until the server stops.
+pub(crate) async fn run(app: Arc<App>) {
+    while !app.is_stopping() {
+        match take(&app).await {
+            Ok(Some(kept)) => {
+                if let Err(failure) = work(&app, kept).await {
+                    eprintln!("windrow: an operation waits: {failure}");
+                    rest(&app, PAUSE).await;
+                }
+            }
+            Ok(None) => rest(&app, LOOK).await,
+            Err(_) => rest(&app, PAUSE).await,
+        }
+    }
+}
+
+/// Waits until there may be something to do, for so long at most.
+async fn rest(app: &App, at_most: Duration) {
+    tokio::select! {
+        () = app.bulk.wanted.notified() => {}
+        () = app.stops() => {}
+        () = tokio::time::sleep(at_most) => {}
+    }
+}
+
+/// Takes the oldest operation that has not ended and that nobody else does.
+async fn take(app: &App) -> Result<Option<Kept>, Failure> {
+    let (queue, me) = (&*app.queue, app.bulk.runner);
+    let now = queue.clock().now();
+    let alone = matches!(queue.store(), AnyStore::Embedded(_));
+    let is_free = |document: &Document| {
+        let others = document.runner != me && document.held_until_ms > now.0;
+        !document.stand.has_ended() && (alone || !others)
+    };
+    let mut free = shelf::all(queue).await?;
+    free.retain(|kept| is_free(&kept.document));
+    free.sort_by_key(|kept| kept.document.started_ms);
+    for Kept { name, version, mut document } in free {
+        document.hold(me, now.0);
+        let expects = Expects::Version(version);
+        if let Some(version) = shelf::write(queue, &name, expects, &document).await? {
+            return Ok(Some(Kept { name, version, document }));
+        }
+    }
+    Ok(None)
+}
+
+impl Document {
+    fn hold(&mut self, runner: u64, now_ms: u64) {
+        self.runner = runner;
+        self.held_until_ms = now_ms + HELD_MS;
+    }
+
+    fn refuse(&mut self, refusal: &Refusal) {
+        *self.refused.entry(refusal.code().to_owned()).or_default() += 1;
+    }
+}
+
+/// Does an operation to its end, or until the server stops or somebody else has it.
+async fn work(app: &Arc<App>, mut kept: Kept) -> Result<(), Failure> {
+    let filter = match kept.document.filter.to_core() {
+        Ok(filter) => filter,
+        Err(refusal) => {
+            kept.document.message = Some(refusal.to_string());
+            kept.document.end(Stand::Failed, app.queue.clock().now());
+            return save(app, &mut kept).await.map(drop);
+        }
+    };
+    loop {
+        if app.is_stopping() {
+            return Ok(());
+        }
+        let now = app.queue.clock().now();
+        if kept.document.stand == Stand::Cancelling {
+            kept.document.end(Stand::Cancelled, now);
+        } else {
+            let page = slice(app, &filter, &kept.document).await?;
+            kept.document.matched += page.items.len() as u64;
+            let is_whole = kept.document.dry_run || act(app, &mut kept, page.items).await;
+            if !is_whole && app.is_stopping() {
+                // What is not written down is done once more by whoever goes on.
+                return Ok(());
+            }
+            kept.document.cursor = page.next.map(|id| id.to_string());
+            match (is_whole, page.next) {
+                (false, _) => kept.document.end(Stand::Failed, app.queue.clock().now()),
+                (true, None) => kept.document.end(Stand::Done, app.queue.clock().now()),
+                (true, Some(_)) => {}
+            }
+        }
+        if !save(app, &mut kept).await? || kept.document.stand.has_ended() {
+            return Ok(());
+        }
+    }
+}
+
+async fn slice(
+    app: &App,
+    filter: &find::Filter,
+    document: &Document,
+) -> Result<find::Page, StoreError> {
+    search(app.queue.store(), filter, document.after(), SLICE, SEARCH).await
+}
+
+/// Writes down how far it is. Says whether it is still this server's.
+async fn save(app: &App, kept: &mut Kept) -> Result<bool, Failure> {
+    let (queue, me) = (&*app.queue, app.bulk.runner);
+    loop {
+        kept.document.hold(me, queue.clock().now().0);
+        let expects = Expects::Version(kept.version);
+        if let Some(version) = shelf::write(queue, &kept.name, expects, &kept.document).await? {
+            kept.version = version;
+            return Ok(true);
+        }
+        // Somebody told it to stop, or took it because this server was not heard of.
+        let Some(now) = shelf::read(queue, &kept.name).await? else { return Ok(false) };
+        if now.document.runner != me {
+            return Ok(false);
+        }
+        kept.version = now.version;
+        if !kept.document.stand.has_ended() {
+            kept.document.stand = now.document.stand;
+        }
+    }
+}
+
+/// Does the verb to each item of a slice, all at once, so that the store writes them together. What
+/// the store did not do is tried again; says whether all was answered for in the end.
+async fn act(app: &Arc<App>, kept: &mut Kept, items: Vec<Listed>) -> bool {
+    let document = Arc::new(kept.document.clone());
+    let mut left: Vec<Item> = items.iter().map(|listed| listed.item).collect();
+    for _ in 0..TRIES {
+        if app.is_stopping() {
+            return left.is_empty();
+        }
+        let mut under_way = JoinSet::new();
+        for item in std::mem::take(&mut left) {
+            let (app, document) = (Arc::clone(app), Arc::clone(&document));
+            let request = request(&kept.name, &item);
+            let one = async move { (item, one(&app.queue, &document, &item, request).await) };
+            under_way.spawn(one);
+        }
+        while let Some(ended) = under_way.join_next().await {
+            match ended {
+                Ok((_, Ok(()))) => kept.document.done += 1,
+                Ok((_, Err(Failure::Refused(refusal)))) => kept.document.refuse(&refusal),
+                Ok((item, Err(failure))) => {
+                    kept.document.message = Some(failure.to_string());
+                    left.push(item);
+                }
+                // It panicked: a bug of ours, and no other item's matter.
+                Err(_) => kept.document.refuse(&Refusal::Internal),
+            }
+        }
+        if left.is_empty() {
+            kept.document.message = None;
+            return true;
+        }
+        rest(app, PAUSE).await;
+    }
+    false
+}
+
+/// Under this id an item is cloned once, however often the operation is begun again.
+fn request(operation: &str, item: &Item) -> RequestId {
+    let hash: [u8; 32] = Sha256::digest(format!("{operation} {}", item.id)).into();
+    let half: [u8; 16] = std::array::from_fn(|at| hash[at]);
+    RequestId(u128::from_be_bytes(half))
+}
+
+async fn one(
+    queue: &Queue,
+    document: &Document,
+    item: &Item,
+    request: RequestId,
+) -> Result<(), Failure> {
+    let gone = Refusal::NotFound { item: item.id };
+    match document.verb {
+        Verb::Cancel => {
+            let each = queue.cancel(vec![item.id]).await?.pop();
+            each.unwrap_or(Err(gone)).map(drop).map_err(Failure::from)
+        }
+        Verb::Prioritise => {
+            let priority = document.priority.unwrap_or(item.priority);
+            let each = queue.prioritise(vec![item.id], priority).await?.pop();
+            each.unwrap_or(Err(gone)).map_err(Failure::from)
+        }
+        Verb::Delete => queue.delete(item.id).await.map(drop),
+        Verb::Retry => {
+            let (mode, from_stage) = (document.mode.of(item), document.from_stage.as_deref());
+            let from_stage = from_stage.map(Arc::from);
+            if mode == RetryMode::Reset {
+                return queue.retry(item.id, mode, from_stage).await.map(drop);
+            }
+            let command = Command::Retry { items: vec![item.id], mode, from_stage };
+            match queue.submit(Request { id: Some(request), command }).await? {
+                Answer::Retried(mut each) => {
+                    each.pop().unwrap_or(Err(gone)).map(drop).map_err(Failure::from)
+                }
+                _ => Err(Refusal::Internal.into()),
+            }
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Bulk work over HTTP: begun, watched, stopped.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use windrow_core::limits::{NAME_MAX, PRIORITY_MAX};
+use windrow_core::text::fits;
+use windrow_core::{Refusal, RequestId, Timestamp};
+use windrow_wire::list::Filter;
+use windrow_wire::object::Object;
+use windrow_wire::problem::Code;
+use windrow_wire::time::Time;
+
+use super::App;
+use super::items::Mode;
+use super::reply::{Failed, Named, Read, request_id};
+use crate::bulk::{self, Begun, Document, Kept, Stand, Verb, Wanted};
+
+/// What to do, and to which items.
+#[derive(Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields)]
+pub(super) struct BeginOperation {
+    verb: Verb,
+    /// Which items, by what `GET /queue` can be narrowed by.
+    #[serde(default)]
+    #[schemars(with = "Filter")]
+    filter: Option<Object<Filter>>,
+    /// Do it to every item there is. Needed if the filter is empty.
+    #[serde(default)]
+    all: bool,
+    /// The new priority, to prioritise.
+    priority: Option<u8>,
+    /// How to retry: the same items by default, or clones of them.
+    mode: Option<Mode>,
+    /// The stage to begin with, to retry.
+    from_stage: Option<String>,
+    /// Only count what would be done.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+impl BeginOperation {
+    fn wanted(self) -> Result<Wanted, Refusal> {
+        let BeginOperation { verb, filter, all, priority, mode, from_stage, dry_run } = self;
+        let Object(filter) = filter.unwrap_or(Object(Filter::default()));
+        filter.to_core()?;
+        if filter.is_empty() && !all {
+            let why =
+                "says nothing; name a status, a queue or another field, or send \"all\": true";
+            return Err(Refusal::invalid("filter", why));
+        }
+        let why = match (verb, priority) {
+            (Verb::Prioritise, Some(0..=PRIORITY_MAX)) => None,
+            (Verb::Prioritise, _) => Some(format!("must be 0 to {PRIORITY_MAX} to prioritise")),
+            (_, Some(_)) => Some("is only for prioritise".to_owned()),
+            (_, None) => None,
+        };
+        if let Some(why) = why {
+            return Err(Refusal::invalid("priority", why));
+        }
+        if verb != Verb::Retry && (mode.is_some() || from_stage.is_some()) {
+            return Err(Refusal::invalid("mode", "mode and from_stage are only for retry"));
+        }
+        from_stage.as_deref().map_or(Ok(()), |stage| fits("from_stage", stage, NAME_MAX))?;
+        let mode = mode.unwrap_or(Mode::Reset);
+        Ok(Wanted { verb, filter, priority, mode, from_stage, dry_run })
+    }
+}
+
+/// An operation, and how far it is.
+#[derive(Serialize, JsonSchema, Debug)]
+pub(super) struct OperationShown {
+    id: String,
+    verb: Verb,
+    filter: Filter,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    priority: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mode: Option<Mode>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from_stage: Option<String>,
+    dry_run: bool,
+    state: Stand,
+    /// Items that the filter admitted so far.
+    matched: u64,
+    /// Items to which it was done.
+    done: u64,
+    /// Items to which it could not be done.
+    refused: u64,
+    /// The same by the code of the refusal.
+    refusals: BTreeMap<String, u64>,
+    started_at: Time,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ended_at: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+}
+
+impl OperationShown {
+    fn new(id: &str, document: Document) -> OperationShown {
+        OperationShown {
+            id: id.to_owned(),
+            verb: document.verb,
+            mode: (document.verb == Verb::Retry).then_some(document.mode),
+            filter: document.filter,
+            priority: document.priority,
+            from_stage: document.from_stage,
+            dry_run: document.dry_run,
+            state: document.stand,
+            matched: document.matched,
+            done: document.done,
+            refused: document.refused.values().sum(),
+            refusals: document.refused,
+            started_at: Timestamp(document.started_ms).into(),
+            ended_at: document.ended_ms.map(|at| Timestamp(at).into()),
+            message: document.message,
+        }
+    }
+}
+
+pub(super) async fn begin(
+    State(app): State<Arc<App>>,
+    headers: HeaderMap,
+    Read(begin): Read<BeginOperation>,
+) -> Result<(StatusCode, Json<OperationShown>), Failed> {
+    let id = request_id(&headers)?.unwrap_or_else(bulk::new_id);
+    let document = match app.bulk.begin(&app.queue, id, begin.wanted()?).await? {
+        Begun::New(document) | Begun::Before(document) => document,
+        Begun::Reused => return Err(Refusal::RequestReused.into()),
+    };
+    Ok((StatusCode::ACCEPTED, Json(OperationShown::new(&id.to_string(), document))))
+}
+
+pub(super) async fn list(State(app): State<Arc<App>>) -> Result<Json<Vec<OperationShown>>, Failed> {
+    let mut all = bulk::all(&app.queue).await?;
+    all.sort_by_key(|kept| std::cmp::Reverse(kept.document.started_ms));
+    let shown = |kept: Kept| OperationShown::new(&kept.name, kept.document);
+    Ok(Json(all.into_iter().map(shown).collect()))
+}
+
+pub(super) async fn show(
+    State(app): State<Arc<App>>,
+    Named(id): Named,
+) -> Result<Json<OperationShown>, Failed> {
+    let name = name(&id)?;
+    let kept = bulk::read(&app.queue, &name).await?;
+    kept.map(|kept| Json(OperationShown::new(&name, kept.document))).ok_or_else(absent)
+}
+
+pub(super) async fn cancel(
+    State(app): State<Arc<App>>,
+    Named(id): Named,
+) -> Result<Json<OperationShown>, Failed> {
+    let name = name(&id)?;
+    let document = app.bulk.cancel(&app.queue, &name).await?;
+    document.map(|document| Json(OperationShown::new(&name, document))).ok_or_else(absent)
+}
+
+/// The name of an operation, however its id is spelt.
+fn name(id: &str) -> Result<String, Failed> {
+    let parsed = id.parse::<RequestId>().map(|id| id.to_string());
+    parsed.map_err(|_| Failed::new(Code::NotFound, format!("{id:?} is not an operation's id")))
+}
+
+fn absent() -> Failed {
+    Failed::not_found("such operation")
+}

@@ -1,0 +1,173 @@
+//! Bulk work over HTTP: one verb on everything that a filter admits.
+
+use serde_json::{Value, json};
+
+use crate::{Data, Server};
+
+/// Enqueues so many items in one request each thousand.
+fn fill(server: &Server, queue: &str, count: usize) {
+    for first in (0..count).step_by(1_000) {
+        let some: Vec<Value> = (first..count.min(first + 1_000))
+            .map(|no| json!({"key": format!("{queue}-{no}"), "payload": no}))
+            .collect();
+        let reply = server.post(&format!("/api/v1/queues/{queue}/items"), &json!(some));
+        assert_eq!(reply.status, 200, "{}", reply.text);
+    }
+}
+
+/// Fails everything that waits in a queue.
+fn fail_all(server: &Server, queue: &str) {
+    loop {
+        let grant = server.claim(json!({"queues": [queue], "worker": "w", "max": 500}));
+        let Some(lease) = grant["lease"].as_str() else { return };
+        let failed: Vec<Value> = grant["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|item| json!({"id": item["id"], "outcome": "fail", "error": "broken"}))
+            .collect();
+        server.post(&format!("/api/v1/leases/{lease}/settle"), &json!({"items": failed}));
+    }
+}
+
+fn begin(server: &Server, wanted: &Value) -> String {
+    let reply = server.post("/api/v1/operations", wanted);
+    assert_eq!(reply.status, 202, "{}", reply.text);
+    reply.json()["id"].as_str().unwrap().to_owned()
+}
+
+/// Waits until an operation has ended.
+fn ended(server: &Server, id: &str) -> Value {
+    loop {
+        let shown = server.get(&format!("/api/v1/operations/{id}")).json();
+        if !["running", "cancelling"].contains(&shown["state"].as_str().unwrap()) {
+            return shown;
+        }
+    }
+}
+
+fn done(server: &Server, wanted: &Value) -> Value {
+    let shown = ended(server, &begin(server, wanted));
+    assert_eq!(shown["state"], "done", "{shown}");
+    shown
+}
+
+fn figures(shown: &Value) -> [u64; 3] {
+    ["matched", "done", "refused"].map(|field| shown[field].as_u64().unwrap())
+}
+
+fn stats(server: &Server, status: &str) -> u64 {
+    server.get("/api/v1/queue/stats").json()[status].as_u64().unwrap()
+}
+
+#[test]
+fn everything_that_a_filter_admits_is_retried_prioritised_cancelled_and_deleted() {
+    let data = Data::new("bulk");
+    let server = Server::start(&data.0);
+    fill(&server, "a", 250);
+    fill(&server, "b", 30);
+    fail_all(&server, "a");
+    let failed = json!({"status": "failed"});
+    let counted = done(&server, &json!({"verb": "retry", "filter": failed, "dry_run": true}));
+    assert_eq!((figures(&counted), stats(&server, "failed")), ([250, 0, 0], 250));
+    let retried = done(&server, &json!({"verb": "retry", "filter": failed}));
+    assert_eq!((figures(&retried), stats(&server, "pending")), ([250, 250, 0], 280));
+    assert!(retried["ended_at"].as_str() >= retried["started_at"].as_str(), "{retried}");
+
+    let raised = json!({"verb": "prioritise", "priority": 9, "filter": {"queue": "b"}});
+    assert_eq!(figures(&done(&server, &raised)), [30, 30, 0]);
+    let page = server.get("/api/v1/queue?queue=b&limit=200").json();
+    assert!(page["items"].as_array().unwrap().iter().all(|item| item["priority"] == 9));
+
+    let cancelled = done(&server, &json!({"verb": "cancel", "filter": {"q": "A-24"}}));
+    assert_eq!((figures(&cancelled), stats(&server, "cancelled")), ([11, 11, 0], 11));
+    // What still lives cannot be deleted, and that is said.
+    let deleted = done(&server, &json!({"verb": "delete", "all": true}));
+    assert_eq!(figures(&deleted), [280, 11, 269]);
+    assert_eq!(deleted["refusals"], json!({"still_live": 269}));
+    assert_eq!((stats(&server, "cancelled"), stats(&server, "pending")), (0, 269));
+    let all = server.get("/api/v1/operations").json();
+    assert_eq!(all.as_array().unwrap().len(), 5);
+    assert_eq!(all[0]["id"], deleted["id"], "newest first");
+}
+
+#[test]
+fn an_operation_that_makes_no_sense_is_refused() {
+    let data = Data::new("bulk-refused");
+    let server = Server::start(&data.0);
+    for (wanted, status, code, why) in [
+        (json!({"verb": "delete"}), 422, "invalid", "says nothing"),
+        (json!({"verb": "delete", "filter": {}}), 422, "invalid", "says nothing"),
+        (json!({"verb": "explode", "all": true}), 400, "malformed", "explode"),
+        (json!({"verb": "cancel", "filter": {"stauts": "failed"}}), 400, "malformed", "stauts"),
+        (json!({"verb": "cancel", "filter": {"status": "odd"}}), 422, "invalid", "no status"),
+        (json!({"verb": "cancel", "filter": [1]}), 400, "malformed", "object"),
+        (json!({"verb": "prioritise", "all": true}), 422, "invalid", "0 to 10"),
+        (json!({"verb": "prioritise", "all": true, "priority": 11}), 422, "invalid", "0 to 10"),
+        (json!({"verb": "retry", "all": true, "priority": 1}), 422, "invalid", "only for"),
+        (json!({"verb": "cancel", "all": true, "mode": "clone"}), 422, "invalid", "only for"),
+    ] {
+        let reply = server.post("/api/v1/operations", &wanted);
+        assert!(reply.text.contains(why), "{wanted}: {}", reply.text);
+        reply.is(status, code);
+    }
+    let absent = "01a1e54e-ab99-70c0-8368-704973772be1";
+    server.get(&format!("/api/v1/operations/{absent}")).is(404, "not_found");
+    server.get("/api/v1/operations/7").is(404, "not_found");
+    server.post(&format!("/api/v1/operations/{absent}/cancel"), &json!({})).is(404, "not_found");
+    assert_eq!(server.get("/api/v1/operations").json(), json!([]));
+}
+
+#[test]
+fn an_operation_is_begun_once_and_survives_the_death_of_its_server() {
+    let data = Data::new("bulk-killed");
+    let mut server = Server::start(&data.0);
+    fill(&server, "a", 3_000);
+    fail_all(&server, "a");
+    let wanted = json!({"verb": "retry", "mode": "clone", "filter": {"status": "failed"}});
+    let headers = ["content-type: application/json", "idempotency-key: once"];
+    let begun = server.send("POST", "/api/v1/operations", &headers, &wanted.to_string());
+    assert_eq!(begun.status, 202, "{}", begun.text);
+    let id = begun.json()["id"].as_str().unwrap().to_owned();
+    // It dies in the middle of it, again and again.
+    let (mut before, mut deaths) = (0, 0);
+    while deaths < 3 {
+        let shown = server.get(&format!("/api/v1/operations/{id}")).json();
+        if shown["state"] != "running" {
+            break;
+        }
+        if shown["done"].as_u64().unwrap() > before {
+            before = shown["done"].as_u64().unwrap();
+            deaths += 1;
+            drop(server);
+            server = Server::start(&data.0);
+        }
+    }
+    assert!(deaths > 0, "it was too fast to be interrupted");
+    let shown = ended(&server, &id);
+    assert_eq!((&shown["state"], figures(&shown)), (&json!("done"), [3_000, 3_000, 0]), "{shown}");
+    // No item was cloned twice, although some were asked for twice.
+    assert_eq!((stats(&server, "pending"), stats(&server, "failed")), (3_000, 3_000));
+    let again = server.send("POST", "/api/v1/operations", &headers, &wanted.to_string());
+    assert_eq!((again.status, &again.json()["id"]), (202, &json!(id)));
+    assert_eq!(again.json()["state"], "done");
+    let other = json!({"verb": "cancel", "all": true}).to_string();
+    server.send("POST", "/api/v1/operations", &headers, &other).is(409, "request_reused");
+}
+
+#[test]
+fn an_operation_that_is_cancelled_stops_and_what_it_did_stays_done() {
+    let data = Data::new("bulk-stopped");
+    let server = Server::start(&data.0);
+    fill(&server, "a", 5_000);
+    let id = begin(&server, &json!({"verb": "cancel", "filter": {"queue": "a"}}));
+    let told = server.post(&format!("/api/v1/operations/{id}/cancel"), &json!({})).json();
+    assert_eq!(told["state"], "cancelling", "{told}");
+    let shown = ended(&server, &id);
+    let [matched, done, refused] = figures(&shown);
+    assert_eq!(shown["state"], "cancelled", "{shown}");
+    assert!(done < 5_000 && matched == done && refused == 0, "{shown}");
+    assert_eq!((stats(&server, "cancelled"), stats(&server, "pending")), (done, 5_000 - done));
+    let again = server.post(&format!("/api/v1/operations/{id}/cancel"), &json!({})).json();
+    assert_eq!(again["state"], "cancelled");
+}
