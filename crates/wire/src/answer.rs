@@ -31,6 +31,14 @@ pub enum Enqueueing {
 pub struct Refused {
     pub error: Code,
     pub detail: String,
+    /// Which entry of the request it was, from 0 on.
+    pub index: usize,
+    /// The item's id, if the entry named one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// The item's key, if the entry had one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
 }
 
 /// An answer, or why there is none.
@@ -66,16 +74,28 @@ impl From<command::Settled> for Settled {
     }
 }
 
+/// What an entry of a request called the item that it was about.
+#[derive(Clone, Default, Debug)]
+pub struct Called {
+    pub id: Option<String>,
+    pub key: Option<String>,
+}
+
 impl<T> Each<T> {
-    pub fn of<C>(answer: Result<C, Refusal>) -> Each<T>
+    /// The answer for the entry at `index`.
+    pub fn of<C>(answer: Result<C, Refusal>, index: usize, called: Called) -> Each<T>
     where
         T: From<C>,
     {
         match answer {
             Ok(done) => Each::Done(done.into()),
-            Err(refusal) => {
-                Each::Refused(Refused { error: Code::of(&refusal), detail: refusal.to_string() })
-            }
+            Err(refusal) => Each::Refused(Refused {
+                error: Code::of(&refusal),
+                detail: refusal.to_string(),
+                index,
+                id: called.id,
+                key: called.key,
+            }),
         }
     }
 }

@@ -7,6 +7,9 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
+/// How deeply JSON may be nested: what reads it later may not expect more.
+const DEPTH_MAX: usize = 64;
+
 /// JSON that is passed on as it was written: large numbers and the order of keys stay.
 #[derive(Clone, Debug)]
 pub struct Json(Box<RawValue>);
@@ -14,7 +17,7 @@ pub struct Json(Box<RawValue>);
 impl Json {
     /// Bytes, if they are JSON and nothing else, not even space around it.
     pub fn read(bytes: &[u8]) -> Option<Json> {
-        let json = serde_json::from_slice(bytes).ok().map(Json);
+        let json = serde_json::from_slice::<Box<RawValue>>(bytes).ok().map(Json);
         json.filter(|json| json.text().len() == bytes.len())
     }
 
@@ -47,8 +50,31 @@ impl Serialize for Json {
 
 impl<'de> Deserialize<'de> for Json {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Json, D::Error> {
-        Box::<RawValue>::deserialize(from).map(Json)
+        let json = Box::<RawValue>::deserialize(from).map(Json)?;
+        if depth(json.text()) > DEPTH_MAX {
+            return Err(D::Error::custom(format!("nested more than {DEPTH_MAX} deep")));
+        }
+        Ok(json)
     }
+}
+
+/// How deeply JSON is nested.
+fn depth(json: &str) -> usize {
+    let (mut depth, mut deepest, mut in_text, mut escaped) = (0_usize, 0, false, false);
+    for byte in json.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = in_text,
+            b'"' => in_text = !in_text,
+            b'[' | b'{' if !in_text => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b']' | b'}' if !in_text => depth -= 1,
+            _ => {}
+        }
+    }
+    deepest
 }
 
 impl JsonSchema for Json {
@@ -88,7 +114,13 @@ impl JsonSchema for Base64 {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        schemars::json_schema!({ "type": "string", "contentEncoding": "base64" })
+        let padded = "[A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=";
+        let pattern = format!("^([A-Za-z0-9+/]{{4}})*({padded})?$");
+        schemars::json_schema!({
+            "type": "string",
+            "contentEncoding": "base64",
+            "pattern": pattern,
+        })
     }
 }
 
@@ -110,6 +142,15 @@ mod tests {
         let json = Json::read(text.as_bytes()).expect("it is JSON");
         assert_eq!(serde_json::to_string(&json).expect("it is written"), text);
         assert_eq!(json.into_bytes(), text.as_bytes());
+    }
+
+    #[test]
+    fn json_that_is_nested_too_deep_is_not_taken_and_what_is_kept_is_shown() {
+        let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        let read = |text: &str| serde_json::from_str::<Json>(text).is_ok();
+        assert!(read(&nested(64)) && !read(&nested(65)));
+        assert!(read(&format!(r#""\"{}""#, "[".repeat(99))), "these are letters of a text");
+        assert!(Json::read(nested(99).as_bytes()).is_some());
     }
 
     #[test]

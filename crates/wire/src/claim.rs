@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use windrow_core::Refusal;
 use windrow_core::command;
 use windrow_core::ports::Work as CoreWork;
 use windrow_core::trail;
 
+use crate::bounds;
 use crate::bytes::{Base64, Json, shown};
 use crate::item::{Payload, routed};
 use crate::object::Object;
@@ -22,11 +24,14 @@ pub struct Claim {
     pub stages: Vec<String>,
     pub kinds: Vec<String>,
     pub tenants: Vec<String>,
-    /// How many items at most; one by default.
+    /// How many items at most, up to 1,000; one by default.
+    #[schemars(range(min = 1, max = 1000))]
     pub max: Option<u32>,
-    /// How long the lease lasts; by default as the queue's settings say.
+    /// How long the lease lasts, up to twelve hours; by default as the queue's settings say.
+    #[schemars(range(min = 1, max = 43_200_000))]
     pub lease_ms: Option<u64>,
-    /// How long to wait for work if there is none.
+    /// How long to wait for work if there is none, up to a minute.
+    #[schemars(range(max = 60_000))]
     pub wait_ms: u64,
     /// Who asks, as others see it.
     pub worker: String,
@@ -92,7 +97,8 @@ pub struct Work {
 #[derive(Clone, Default, Deserialize, Serialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 pub struct Renew {
-    /// How long from now on; by default as long as it was granted for.
+    /// How long from now on, up to twelve hours; by default as long as it was granted for.
+    #[schemars(range(min = 1, max = 43_200_000))]
     pub lease_ms: Option<u64>,
 }
 
@@ -121,6 +127,23 @@ pub struct ProgressOf {
 }
 
 impl Claim {
+    /// Refuses what would be cut down without a word.
+    pub fn check(&self) -> Result<(), Refusal> {
+        bounds::claimed(self.max)?;
+        bounds::lease(self.lease_ms)?;
+        bounds::wait(self.wait_ms)?;
+        bounds::plain("worker", &self.worker)?;
+        for (field, names) in [
+            ("queues", &self.queues),
+            ("stages", &self.stages),
+            ("kinds", &self.kinds),
+            ("tenants", &self.tenants),
+        ] {
+            names.iter().try_for_each(|name| bounds::plain(field, name))?;
+        }
+        Ok(())
+    }
+
     pub fn into_core(self) -> command::Claim {
         let names = |names: Vec<String>| names.into_iter().map(Arc::from).collect();
         command::Claim {
@@ -132,6 +155,13 @@ impl Claim {
             max: self.max.unwrap_or(1) as usize,
             lease_ms: self.lease_ms,
         }
+    }
+}
+
+impl Renew {
+    /// Refuses what would be cut down without a word.
+    pub fn check(&self) -> Result<(), Refusal> {
+        bounds::lease(self.lease_ms)
     }
 }
 

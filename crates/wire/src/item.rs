@@ -5,7 +5,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Serialize;
 use windrow_core::explain::{self, Reason};
-use windrow_core::item::{self, State};
+use windrow_core::item::{self, End, State};
 use windrow_core::ports::Inspected;
 use windrow_core::route::Route;
 use windrow_core::tally::{Bucket, Counts, Tally};
@@ -191,6 +191,12 @@ pub struct Explanation {
     pub id: String,
     pub status: &'static str,
     pub reasons: Vec<Why>,
+    /// What went wrong last, if it has failed or waits for another attempt because of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<Error>,
+    /// When it is tried again by itself. A failed item is not; retry it, which is possible at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_at: Option<Time>,
 }
 
 /// One thing that holds an item now.
@@ -366,14 +372,23 @@ impl From<Inspected> for Item {
     }
 }
 
-impl From<explain::Explanation> for Explanation {
-    fn from(explained: explain::Explanation) -> Explanation {
+impl Explanation {
+    /// What the rules say, and what is seen of the item.
+    pub fn new(explained: &explain::Explanation, seen: &Inspected) -> Explanation {
         let why =
             |reason: &Reason| Why { code: reason.code(), unblocked_by: reason.unblocked_by() };
+        let error = seen.trail.last_error();
+        let (error, retry_at) = match seen.item.state {
+            State::Done(End::Failed) => (error, None),
+            State::Pending { not_before } => (error, error.map(|_| Time(not_before))),
+            _ => (None, None),
+        };
         Explanation {
             id: explained.item.to_string(),
             status: explained.status.name(),
             reasons: explained.reasons.iter().map(why).collect(),
+            error: error.map(Error::from),
+            retry_at,
         }
     }
 }

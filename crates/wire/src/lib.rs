@@ -6,6 +6,7 @@
 //! What a text may hold is checked by the rules, which name the field as it is spelt here.
 
 pub mod answer;
+pub mod bounds;
 pub mod bytes;
 pub mod claim;
 pub mod item;
@@ -13,6 +14,7 @@ pub mod list;
 pub mod new;
 pub mod object;
 pub mod problem;
+pub mod read;
 pub mod settings;
 pub mod settle;
 pub mod time;

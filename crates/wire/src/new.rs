@@ -9,6 +9,7 @@ use windrow_core::item::{Body, Payload};
 use windrow_core::route::{self, Route};
 use windrow_core::{Refusal, Timestamp};
 
+use crate::bounds;
 use crate::bytes::{Base64, Json};
 use crate::time::Time;
 
@@ -29,10 +30,12 @@ pub struct NewItem {
     pub payload_base64: Option<Base64>,
     pub content_type: Option<String>,
     /// From 0, the lowest, to 10; 5 by default.
+    #[schemars(range(max = 10))]
     pub priority: Option<u8>,
-    /// When it may be claimed at the earliest.
+    /// When it may be claimed at the earliest: RFC 3339, or milliseconds since 1970. Not with
+    /// `delay_ms`.
     pub not_before: Option<Time>,
-    /// The same, from now on.
+    /// The same, as milliseconds from now on.
     pub delay_ms: Option<u64>,
     #[serde(alias = "user_id")]
     pub tenant: Option<String>,
@@ -58,7 +61,7 @@ pub struct NewItem {
 
 /// A stage by its name, or with the phases that items below it will pass.
 #[derive(Clone, PartialEq, Deserialize, Serialize, JsonSchema, Debug)]
-#[serde(untagged)]
+#[serde(untagged, deny_unknown_fields)]
 pub enum Stage {
     Name(String),
     Splitting { name: String, below: Vec<String> },
@@ -100,6 +103,7 @@ pub struct Child {
     #[serde(default)]
     pub route: Option<Vec<Stage>>,
     #[serde(default)]
+    #[schemars(range(max = 10))]
     pub priority: Option<u8>,
     #[serde(default)]
     pub payload: Option<Json>,
@@ -114,6 +118,25 @@ pub struct Child {
 }
 
 impl NewItem {
+    /// Refuses what a name may not have.
+    fn check(&self, queue: &str) -> Result<(), Refusal> {
+        bounds::plain("queue", queue)?;
+        for (field, name) in [
+            ("tenant", &self.tenant),
+            ("kind", &self.kind),
+            ("op", &self.op),
+            ("group", &self.group),
+            ("collection", &self.collection),
+            ("branch", &self.branch),
+            ("source_type", &self.source_type),
+            ("content_type", &self.content_type),
+        ] {
+            bounds::plain_if(field, name.as_deref())?;
+        }
+        bounds::delay("delay_ms", self.delay_ms)?;
+        plain_route(self.route.as_deref())
+    }
+
     /// As the core takes it. Who does not say for which tenant it is, means `tenant`.
     pub fn into_core(
         self,
@@ -121,6 +144,7 @@ impl NewItem {
         tenant: &Arc<str>,
         now: Timestamp,
     ) -> Result<command::NewItem, Refusal> {
+        self.check(queue)?;
         if self.queue.as_deref().is_some_and(|said| *said != **queue) {
             return Err(Refusal::invalid("queue", "is not the one that the path names"));
         }
@@ -171,6 +195,13 @@ impl NewItem {
 
 impl Child {
     pub fn into_core(self) -> Result<NewChild, Refusal> {
+        bounds::plain("kind", &self.kind)?;
+        for (field, name) in
+            [("op", &self.op), ("group", &self.group), ("content_type", &self.content_type)]
+        {
+            bounds::plain_if(field, name.as_deref())?;
+        }
+        plain_route(self.route.as_deref())?;
         let (payload, content_type) =
             payload(self.payload, self.payload_base64, self.content_type)?;
         let route = self.route.map_or_else(Route::single, into_route);
@@ -186,6 +217,16 @@ impl Child {
             ..plain
         })
     }
+}
+
+fn plain_route(route: Option<&[Stage]>) -> Result<(), Refusal> {
+    route.unwrap_or_default().iter().try_for_each(|stage| match stage {
+        Stage::Name(name) => bounds::plain("route", name),
+        Stage::Splitting { name, below } => {
+            bounds::plain("route", name)?;
+            below.iter().try_for_each(|name| bounds::plain("route", name))
+        }
+    })
 }
 
 fn into_route(stages: Vec<Stage>) -> Arc<Route> {
@@ -263,6 +304,7 @@ mod tests {
             (r#"{"paylod":1}"#, "unknown field `paylod`"),
             (r#"{"priority":256}"#, "invalid value"),
             (r#"{"route":[7]}"#, "did not match any variant"),
+            (r#"{"route":[{"name":"a","below":[],"bellow":[]}]}"#, "did not match any variant"),
         ] {
             let said = read(json).expect_err(json);
             assert!(said.contains(why), "{json}: {said}");

@@ -53,6 +53,7 @@ codes! {
     BlobMissing "blob_missing" 409 "The blob is not here";
     TooLarge "too_large" 413 "The request is too large";
     UnsupportedType "unsupported_type" 415 "The content type is not understood";
+    ExpectationFailed "expectation_failed" 417 "This is not done on request";
     MisdirectedHost "misdirected_host" 421 "This server is not called that";
     NoSuchStage "no_such_stage" 422 "It has no such stage";
     QueueFull "queue_full" 429 "The queue is full";

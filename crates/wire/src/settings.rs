@@ -2,7 +2,9 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use windrow_core::settings;
+use windrow_core::{Refusal, settings};
+
+use crate::bounds;
 
 /// How a queue behaves: for all its items, with exceptions by stage and kind.
 #[derive(Clone, PartialEq, Default, Deserialize, Serialize, JsonSchema, Debug)]
@@ -24,6 +26,7 @@ pub struct Settings {
 #[derive(Clone, PartialEq, Deserialize, Serialize, JsonSchema, Debug)]
 #[serde(default)]
 pub struct Policy {
+    #[schemars(range(min = 1, max = 43_200_000))]
     pub lease_ms: u64,
     /// Attempts in all; 0 for as many as it takes.
     pub max_attempts: u16,
@@ -52,6 +55,7 @@ pub struct Ahead {
 
 /// Exceptions for one stage: a policy of its own.
 #[derive(Clone, PartialEq, Deserialize, Serialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields)]
 pub struct StageSettings {
     pub stage: String,
     #[serde(flatten)]
@@ -107,6 +111,44 @@ pub enum Unique {
     Live,
     /// Those, and ended ones as long as they are kept.
     Retained,
+}
+
+impl Settings {
+    /// Refuses what makes no sense.
+    pub fn check(&self) -> Result<(), Refusal> {
+        self.policy.check()?;
+        for (at, of) in self.stages.iter().enumerate() {
+            bounds::plain("stages", &of.stage)?;
+            if self.stages[..at].iter().any(|other| other.stage == of.stage) {
+                return Err(Refusal::invalid("stages", format!("{:?} is there twice", of.stage)));
+            }
+            of.policy.check()?;
+        }
+        for (at, of) in self.kinds.iter().enumerate() {
+            bounds::plain("kinds", &of.kind)?;
+            if self.kinds[..at].iter().any(|other| other.kind == of.kind) {
+                return Err(Refusal::invalid("kinds", format!("{:?} is there twice", of.kind)));
+            }
+            bounds::lease(Some(of.lease_ms))?;
+        }
+        Ok(())
+    }
+}
+
+impl Policy {
+    fn check(&self) -> Result<(), Refusal> {
+        bounds::lease(Some(self.lease_ms))?;
+        let Backoff { base_ms, cap_ms, slow_base_ms, slow_cap_ms } = self.backoff;
+        if cap_ms < base_ms || slow_cap_ms < slow_base_ms {
+            return Err(Refusal::invalid("backoff", "a cap must not be below its base"));
+        }
+        bounds::delay("backoff", Some(cap_ms.max(slow_cap_ms)))?;
+        if self.group_limit == Some(0) {
+            let why = "must be at least 1; pause the queue if nothing is to be handed out";
+            return Err(Refusal::invalid("group_limit", why));
+        }
+        bounds::plain_if("resource", self.resource.as_deref())
+    }
 }
 
 impl From<settings::Settings> for Settings {

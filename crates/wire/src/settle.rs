@@ -9,6 +9,7 @@ use windrow_core::tally;
 use windrow_core::trail;
 use windrow_core::{Refusal, Timestamp};
 
+use crate::bounds;
 use crate::bytes::{Base64, Json};
 use crate::new::{Child, NewItem};
 use crate::object::Object;
@@ -132,8 +133,43 @@ fn needed<T>(field: &'static str, value: Option<T>) -> Result<T, Refusal> {
 }
 
 impl SettleItem {
+    /// Refuses what does not belong together, and times that cannot be meant.
+    fn check(&self, now: Timestamp) -> Result<(), Refusal> {
+        use Outcome::{Complete, Fail, Release, Retry, Skip, Snooze, Split};
+        let given: [(&'static str, bool, &[Outcome]); 13] = [
+            ("result", self.result.is_some(), &[Complete]),
+            ("result_base64", self.result_base64.is_some(), &[Complete]),
+            ("output", self.output.is_some(), &[Complete, Split]),
+            ("output_base64", self.output_base64.is_some(), &[Complete, Split]),
+            ("spawn", !self.spawn.is_empty(), &[Complete]),
+            ("children", !self.children.is_empty(), &[Split]),
+            ("more", self.more, &[Split]),
+            ("on_gaps", self.on_gaps != OnGaps::default(), &[Split]),
+            ("error", self.error.is_some(), &[Retry, Fail]),
+            ("class", self.class != Class::default(), &[Retry, Fail]),
+            ("reason", self.reason.is_some(), &[Skip]),
+            ("delay_ms", self.delay_ms.is_some(), &[Retry, Release]),
+            ("until", self.until.is_some(), &[Snooze]),
+        ];
+        for (field, is_given, outcomes) in given {
+            if is_given && !outcomes.contains(&self.outcome) {
+                return Err(Refusal::invalid(field, "does not belong to this outcome"));
+            }
+        }
+        bounds::delay("delay_ms", self.delay_ms)?;
+        match self.until {
+            Some(Time(until)) if until <= now => {
+                Err(Refusal::invalid("until", format!("{until} has passed")))
+            }
+            Some(Time(until)) => bounds::delay("until", Some(until.since(now)))
+                .map_err(|_| Refusal::invalid("until", "is more than ten years away")),
+            None => Ok(()),
+        }
+    }
+
     /// The outcome as the core takes it. What is spawned without a tenant is for `tenant`.
     pub fn into_core(self, tenant: &Arc<str>, now: Timestamp) -> Result<command::Outcome, Refusal> {
+        self.check(now)?;
         let output = either("output", self.output, self.output_base64)?;
         Ok(match self.outcome {
             Outcome::Complete => command::Outcome::Complete {

@@ -34,12 +34,21 @@ impl Visitor<'_> for Reading {
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Time, E> {
-        text.parse().map(Time).map_err(E::custom)
+        text.parse().map(Time).or_else(|error| before_all(text).ok_or_else(|| E::custom(error)))
     }
 
     fn visit_u64<E: Error>(self, ms: u64) -> Result<Time, E> {
         Ok(Time(Timestamp(ms)))
     }
+}
+
+/// A time before 1970 has passed, and that is all there is to know about it.
+fn before_all(text: &str) -> Option<Time> {
+    let (year, rest) = text.split_at_checked(4)?;
+    let is_before = year.parse::<u16>().is_ok_and(|year| year <= 1970);
+    // Any leap year will do to see whether the rest is a time.
+    let at: Result<Timestamp, _> = format!("1972{rest}").parse();
+    (is_before && at.is_ok()).then_some(Time(Timestamp::ZERO))
 }
 
 impl JsonSchema for Time {
@@ -52,7 +61,13 @@ impl JsonSchema for Time {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        schemars::json_schema!({ "type": "string", "format": "date-time" })
+        schemars::json_schema!({
+            "description": "RFC 3339; where one is asked for, milliseconds since 1970 do as well.",
+            "anyOf": [
+                { "type": "string", "format": "date-time" },
+                { "type": "integer", "format": "uint64", "minimum": 0 },
+            ],
+        })
     }
 }
 
@@ -76,6 +91,9 @@ mod tests {
         );
         assert_eq!(read("\"2026-11-14T23:59:59.999Z\""), Some(at));
         assert_eq!(read("1794700799999"), Some(at));
+        assert_eq!(read("\"0006-02-29T00:00:00Z\""), Some(Time(Timestamp::ZERO)));
+        assert_eq!(read("\"1970-01-01T00:00:00+01:00\""), Some(Time(Timestamp::ZERO)));
+        assert_eq!(read("\"0006-13-01T00:00:00Z\""), None);
         assert_eq!(read("-1"), None);
         assert_eq!(read("\"tomorrow\""), None);
     }

@@ -112,7 +112,7 @@ fn download() -> Command {
     command
 }
 
-fn apt_install(package: &str) -> anyhow::Result<()> {
+pub(super) fn apt_install(package: &str) -> anyhow::Result<()> {
     let is_root = fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
     let apt_get = || {
         let mut command = Command::new(if is_root { "env" } else { "sudo" });

@@ -51,7 +51,13 @@ const LAWS: &[Law] = &[
         name: "wire",
         below: &["core"],
         for_tests: &[],
-        outside: Outside::Only(&["base64", "schemars", "serde", "serde_json"]),
+        outside: Outside::Only(&[
+            "base64",
+            "schemars",
+            "serde",
+            "serde_json",
+            "serde_path_to_error",
+        ]),
         why: "what goes over the wire is said without knowing who sends it or how",
     },
     Law {

@@ -45,11 +45,29 @@ pub fn decide<L: Ledger>(ledger: &mut L, request: Request, now: Timestamp) -> An
         Ok(None) => {}
     }
     let answer = run(ledger, request.command, now);
-    if !matches!(answer, Answer::Refused(_) | Answer::Claimed(None)) {
+    if !did_nothing(&answer) {
         let answer = Box::new(answer.clone());
         ledger.apply(Change::Answered { request: id, fingerprint, answer }, now);
     }
     answer
+}
+
+/// Whether an answer says that nothing was done. It is not remembered, so that a request that was
+/// wrong may be mended and sent again under its id.
+fn did_nothing(answer: &Answer) -> bool {
+    fn none<T>(each: &[Result<T, Refusal>]) -> bool {
+        !each.is_empty() && each.iter().all(Result::is_err)
+    }
+    match answer {
+        Answer::Refused(_) | Answer::Claimed(None) => true,
+        Answer::Enqueued(each) => none(each),
+        Answer::Settled(each) => none(each),
+        Answer::Cancelled(each) => none(each),
+        Answer::Retried(each) => none(each),
+        Answer::Deleted(each) => none(each),
+        Answer::Progressed(each) | Answer::Prioritised(each) => none(each),
+        _ => false,
+    }
 }
 
 /// The first answer, for a repeat. What a lease holds no more is not handed out by it again.

@@ -2,7 +2,7 @@
 //!
 //! Sees one item and its lease. Writes that item, its trail, and through [`super::roll_up`] its
 //! ancestors. Leaves out retries of the *caller*: a settle repeated with the lease that settled
-//! gets its first answer again.
+//! gets its first answer again, and one that says something else is refused.
 
 use crate::change::{Change, Changes, Lease};
 use crate::command::{NewItem, Outcome, Settled};
@@ -80,7 +80,7 @@ fn decide<L: Ledger>(
 ) -> Decision<Settled> {
     let (item, lease) = match holder(ledger, lease, id, now)? {
         Holder::Current(item, lease) => (item, lease),
-        Holder::Settled(ending) => return Ok((Settled { id, ending }, Changes::default())),
+        Holder::Settled(ending) => return again(id, ending, endings(&outcome)),
     };
     let mut step = Step::new(ledger, item, lease, now)?;
     let ending = match outcome {
@@ -95,6 +95,30 @@ fn decide<L: Ledger>(
         Outcome::Split { .. } => unreachable!("a split has its own rule"),
     };
     Ok((Settled { id, ending }, step.finish(ending)?))
+}
+
+/// How an attempt can end that is settled like this.
+fn endings(outcome: &Outcome) -> &'static [Ending] {
+    use Ending::{Completed, Failed, Released, Retried, Skipped, Snoozed, Split};
+    match outcome {
+        Outcome::Complete { .. } => &[Completed, Split],
+        Outcome::Split { .. } => &[Split],
+        Outcome::Retry { .. } => &[Retried, Failed, Released],
+        Outcome::Fail { .. } => &[Failed],
+        Outcome::Skip { .. } => &[Skipped, Split],
+        Outcome::Release { .. } => &[Released, Retried, Failed],
+        Outcome::Snooze { .. } => &[Snoozed, Retried, Failed],
+    }
+}
+
+/// The first answer again, unless it cannot be the answer to what is said now: then somebody has
+/// changed their mind, and what was settled stands.
+pub(crate) fn again(id: ItemId, ending: Ending, may_be: &[Ending]) -> Decision<Settled> {
+    if !may_be.contains(&ending) {
+        let why = format!("this lease has settled it before, as {}; that stands", ending.name());
+        return Err(Refusal::invalid("outcome", why));
+    }
+    Ok((Settled { id, ending }, Changes::default()))
 }
 
 /// Who asks to settle.

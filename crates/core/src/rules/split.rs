@@ -15,7 +15,7 @@ use crate::refusal::Refusal;
 use crate::rules::Decision;
 use crate::rules::enqueue::{check_blob, refer, validate_body};
 use crate::rules::roll_up::{Moved, roll_up};
-use crate::rules::settle::{Holder, Step, check_len, holder};
+use crate::rules::settle::{Holder, Step, again, check_len, holder};
 use crate::tally::{OnGaps, Share, Tally};
 use crate::time::Timestamp;
 use crate::trail::Ending;
@@ -40,7 +40,7 @@ pub(crate) fn split<L: Ledger>(
 ) -> Decision<Settled> {
     let (item, lease) = match holder(ledger, lease, id, now)? {
         Holder::Current(item, lease) => (item, lease),
-        Holder::Settled(ending) => return Ok((Settled { id, ending }, Changes::default())),
+        Holder::Settled(ending) => return again(id, ending, &[Ending::Split]),
     };
     check(&item, &slice)?;
     let before = item.has(Marks::PARENT).then(|| ledger.tally(id).cloned()).flatten();

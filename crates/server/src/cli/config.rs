@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::serve::Flags;
 use crate::config::{Config, KEYS, Layers};
 
 /// The file that is read if none is named.
@@ -27,7 +28,11 @@ impl Source {
         // A variable that is no text cannot be one of ours.
         let text = |value: std::ffi::OsString| value.into_string().ok();
         let variables = std::env::vars_os().filter_map(|(a, b)| Some((text(a)?, text(b)?)));
-        layers.with_environment(variables)
+        let layers = layers.with_environment(variables)?;
+        for warning in layers.warnings() {
+            eprintln!("windrow: {warning}");
+        }
+        Ok(layers)
     }
 }
 
@@ -42,7 +47,7 @@ enum Command {
     /// Print every value. What may hold a password is not shown.
     Show {
         #[command(flatten)]
-        source: Source,
+        flags: Flags,
         /// Say of each where it came from.
         #[arg(long)]
         origin: bool,
@@ -50,19 +55,31 @@ enum Command {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    let Command::Show { source, origin } = &args.command;
-    let layers = source.layers()?;
-    Config::new(&layers)?;
+    let Command::Show { flags, origin } = &args.command;
+    let layers = flags.layers()?;
+    let config = Config::new(&layers)?;
     let mut out = std::io::stdout().lock();
     for key in KEYS {
-        let value = match layers.get(key.name) {
+        // The directory that is worked out is shown too, unless there is a database instead.
+        let worked_out = (key.name == "store.data_dir" && config.store.is_none())
+            .then(|| config.data_dir.display().to_string());
+        let value = match layers.get(key.name).map(str::to_owned).or(worked_out) {
             Some(_) if key.is_secret => "(set)".to_owned(),
-            Some(value) => toml::Value::from(value).to_string(),
+            Some(value) => written(&value),
             None => "(not set)".to_owned(),
         };
-        let from = if *origin { format!("  # {}", layers.origin(key.name)) } else { String::new() };
+        let from = if *origin { format!("  # {}", layers.story(key)) } else { String::new() };
         std::io::Write::write_fmt(&mut out, format_args!("# {}\n", key.what))?;
         std::io::Write::write_fmt(&mut out, format_args!("{} = {value}{from}\n", key.name))?;
     }
     Ok(())
+}
+
+/// A value as it would stand in the file.
+fn written(value: &str) -> String {
+    match value.parse::<u64>() {
+        Ok(number) => number.to_string(),
+        Err(_) if matches!(value, "true" | "false") => value.to_owned(),
+        Err(_) => toml::Value::from(value).to_string(),
+    }
 }

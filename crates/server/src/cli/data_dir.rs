@@ -28,6 +28,37 @@ pub(super) fn to_read(path: &Path) -> anyhow::Result<Arc<dyn Disk>> {
     Ok(Arc::new(disk))
 }
 
+/// A directory that a store may be made or opened in: not one that is used for something else.
+pub(crate) fn to_use(path: &Path) -> anyhow::Result<()> {
+    let shown = path.display();
+    let found = match std::fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        found => found.map_err(|error| untouched(path, &error))?,
+    };
+    anyhow::ensure!(found.is_dir(), "{shown} is a file; a store needs a directory");
+    let disk = RealDisk::open_to_read(path).map_err(|error| untouched(path, &error))?;
+    if holds_store(&disk).map_err(|error| untouched(path, &error))? {
+        return Ok(());
+    }
+    let mut others = Vec::new();
+    for entry in std::fs::read_dir(path).map_err(|error| untouched(path, &error))? {
+        let name = entry.map_err(|error| untouched(path, &error))?.file_name();
+        let name = name.to_string_lossy().into_owned();
+        // What a store leaves that was stopped before its first segment, and a new file system has.
+        if !matches!(name.as_str(), "LOCK" | "lost+found") && !name.starts_with("spare-") {
+            others.push(name);
+        }
+    }
+    others.sort();
+    anyhow::ensure!(
+        others.is_empty(),
+        "{shown} holds other files ({}) and no store; give a directory that is empty or does not \
+         exist yet",
+        others.iter().take(3).cloned().collect::<Vec<_>>().join(", ")
+    );
+    Ok(())
+}
+
 /// What the system says about a path, with the path, once.
 fn untouched(path: &Path, error: &io::Error) -> anyhow::Error {
     let path = path.display();

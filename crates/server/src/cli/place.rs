@@ -56,7 +56,11 @@ pub(crate) fn database(url: &str) -> anyhow::Result<Options> {
         return Err(unknown_scheme(url));
     }
     // What is wrong with it is said here, before anything is tried.
-    Address::parse(url)?;
+    let address = Address::parse(url)?;
+    if !address.names_database() {
+        let shown = address.shown();
+        eprintln!("windrow: the address names no database, so it is the user's: {shown}");
+    }
     let mut options = Options::new(url);
     options.password = std::env::var("PGPASSWORD").ok();
     Ok(options)

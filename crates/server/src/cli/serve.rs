@@ -10,7 +10,7 @@ use windrow_store::postgres::Address;
 use super::config::Source;
 use super::place::{Place, database};
 use crate::bulk;
-use crate::config::Config;
+use crate::config::{Config, Layers};
 use crate::http::{self, App};
 use crate::store::Open;
 use crate::supervisor::Supervisor;
@@ -30,6 +30,13 @@ Stop it with Ctrl-C or SIGTERM: it takes no new work, lets what is under way end
 second signal stops it at once. Nothing that was acknowledged is lost either way.")]
 pub(super) struct Args {
     #[command(flatten)]
+    flags: Flags,
+}
+
+/// What a server can be told on the command line.
+#[derive(clap::Args, Debug)]
+pub(super) struct Flags {
+    #[command(flatten)]
     source: Source,
     /// The directory that holds the store's files; by default `windrow` in your state directory.
     #[arg(long, value_name = "DIR", conflicts_with = "store")]
@@ -38,17 +45,24 @@ pub(super) struct Args {
     /// not in it is taken from PGPASSWORD.
     #[arg(long, value_name = "URL")]
     store: Option<String>,
-    /// Where to listen, 127.0.0.1:7117 by default. Only addresses of this machine itself: there are
-    /// no tokens yet.
+    /// Where to listen, such as localhost:7117; 127.0.0.1:7117 by default. Only addresses of this
+    /// machine itself: there are no tokens yet.
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
 }
 
-pub(super) fn run(args: Args) -> anyhow::Result<()> {
-    let layers = args.source.layers()?;
-    let layers = layers.with_flag("--data-dir", "store.data_dir", args.data_dir)?;
-    let layers = layers.with_flag("--store", "store.url", args.store)?;
-    let layers = layers.with_flag("--listen", "server.listen", args.listen)?;
+impl Flags {
+    /// Everything that a server is told, these flags last.
+    pub(super) fn layers(&self) -> anyhow::Result<Layers> {
+        let layers = self.source.layers()?;
+        let layers = layers.with_flag("--data-dir", "store.data_dir", self.data_dir.clone())?;
+        let layers = layers.with_flag("--store", "store.url", self.store.clone())?;
+        layers.with_flag("--listen", "server.listen", self.listen.clone())
+    }
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    let layers = args.flags.layers()?;
     let config = Config::new(&layers)?;
     anyhow::ensure!(
         config.listen.ip().is_loopback(),
@@ -85,12 +99,14 @@ async fn serve(config: &Config) -> anyhow::Result<()> {
     eprintln!("windrow: the queue in {shown} is at http://{address}, described at /docs");
     let supervisor = Supervisor::from_environment();
     supervisor.ready(&format!("serving http://{address}"));
+    let connections_max = room_for(config.connections_max);
     let ticking = tokio::spawn({
         let queue = Arc::clone(&open.queue);
         async move { queue.run().await }
     });
     tokio::spawn(bulk::run(Arc::clone(&app)));
-    let mut serving = tokio::spawn(http::serve(Arc::clone(&app), listener, config.drain));
+    let mut serving =
+        tokio::spawn(http::serve(Arc::clone(&app), listener, connections_max, config.drain));
     tokio::select! {
         stopped = ticking => anyhow::bail!("the queue stopped: {}", stopped?),
         ended = &mut serving => ended??,
@@ -106,6 +122,18 @@ async fn serve(config: &Config) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// How many connections the system lets us have, up to what is wanted. Files of the store and
+/// connections to a database need some of the same.
+fn room_for(wanted: usize) -> usize {
+    const RESERVED: u64 = 256;
+    let files = rlimit::increase_nofile_limit(wanted as u64 + RESERVED).unwrap_or(1_024);
+    let room = files.saturating_sub(RESERVED).max(64) as usize;
+    if room < wanted {
+        eprintln!("windrow: at most {room} connections, because {files} files may be open");
+    }
+    room.min(wanted)
 }
 
 /// Whoever tells the process to stop.

@@ -1,5 +1,7 @@
 //! The keys that exist.
 
+use windrow_wire::read::distance;
+
 /// One thing that can be configured.
 #[derive(Debug)]
 pub(crate) struct Key {
@@ -17,6 +19,7 @@ const fn key(name: &'static str, default: Option<&'static str>, what: &'static s
 
 pub(crate) const KEYS: &[Key] = &[
     key("server.listen", Some("127.0.0.1:7117"), "where to listen for HTTP"),
+    key("server.connections_max", Some("10000"), "how many connections there may be at once"),
     key(
         "server.drain_ms",
         Some("25000"),
@@ -48,29 +51,12 @@ pub(super) fn near(name: &str) -> Option<&'static str> {
     whole.or_else(|| (distance <= 3).then_some(nearest))
 }
 
-/// How many letters must be added, removed or changed to make one text of the other.
-pub(crate) fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (at, letter) in a.chars().enumerate() {
-        let mut before = row[0];
-        row[0] = at + 1;
-        for (of, other) in b.iter().enumerate() {
-            let changed = before + usize::from(letter != *other);
-            before = row[of + 1];
-            row[of + 1] = changed.min(before + 1).min(row[of] + 1);
-        }
-    }
-    row.last().copied().unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_slip_is_recognised() {
-        assert_eq!(distance("kitten", "sitting"), 3);
         assert_eq!(near("server.lisen"), Some("server.listen"));
         assert_eq!(near("listen"), Some("server.listen"));
         assert_eq!(near("database.password"), None);

@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use anyhow::Context as _;
 
-use super::keys::{KEYS, find, near};
+use super::keys::{KEYS, Key, find, near};
 
 /// The prefix of our environment variables: `WINDROW_SERVER__LISTEN` is `server.listen`.
 const PREFIX: &str = "WINDROW_";
@@ -38,15 +38,18 @@ impl fmt::Display for Origin {
 #[derive(Debug)]
 pub(crate) struct Layers {
     values: BTreeMap<&'static str, (String, Origin)>,
+    /// What was said before, and counts no more.
+    before: BTreeMap<&'static str, Vec<(String, Origin)>>,
+    warnings: Vec<String>,
 }
 
 impl Layers {
     /// Nothing but the defaults.
     pub(crate) fn new() -> Layers {
-        let default = |key: &'static super::keys::Key| {
-            Some((key.name, (key.default?.to_owned(), Origin::Default)))
-        };
-        Layers { values: KEYS.iter().filter_map(default).collect() }
+        let default =
+            |key: &'static Key| Some((key.name, (key.default?.to_owned(), Origin::Default)));
+        let values = KEYS.iter().filter_map(default).collect();
+        Layers { values, before: BTreeMap::new(), warnings: Vec::new() }
     }
 
     /// What a file says, in TOML.
@@ -76,6 +79,7 @@ impl Layers {
         for (variable, value) in variables {
             let Some(name) = variable.strip_prefix(PREFIX).filter(|name| name.contains("__"))
             else {
+                self.warnings.extend(slip(&variable));
                 continue;
             };
             let dotted = name.to_ascii_lowercase().replace("__", ".");
@@ -126,7 +130,11 @@ impl Layers {
         if let Some(other) = other.filter(|other| self.values.get(other).is_some_and(is_earlier)) {
             self.values.remove(other);
         }
-        self.values.insert(key.name, (value, origin));
+        if let Some(said) = self.values.insert(key.name, (value, origin))
+            && said.1 != Origin::Default
+        {
+            self.before.entry(key.name).or_default().push(said);
+        }
         Ok(())
     }
 
@@ -136,6 +144,23 @@ impl Layers {
 
     pub(crate) fn origin(&self, name: &str) -> Origin {
         self.values.get(name).map_or(Origin::Default, |(_, origin)| origin.clone())
+    }
+
+    /// Who said it, and whom that overrules.
+    pub(crate) fn story(&self, key: &Key) -> String {
+        let mut story = self.origin(key.name).to_string();
+        for (value, origin) in self.before.get(key.name).into_iter().flatten().rev() {
+            story.push_str(&match key.is_secret {
+                true => format!(", not {origin}"),
+                false => format!(", not {value:?} {origin}"),
+            });
+        }
+        story
+    }
+
+    /// What looks like a mistake, and is not one for certain.
+    pub(crate) fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     pub(crate) fn parse<T: FromStr>(&self, name: &'static str) -> anyhow::Result<T>
@@ -158,6 +183,18 @@ impl Origin {
             Origin::Flag(_) => 3,
         }
     }
+}
+
+/// A warning about a variable that is one of ours but for an underscore.
+fn slip(variable: &str) -> Option<String> {
+    let name = variable.strip_prefix(PREFIX)?;
+    let (name, end) = match name.strip_suffix(IN_A_FILE) {
+        Some(name) => (name, IN_A_FILE),
+        None => (name, ""),
+    };
+    let is_meant = |key: &&Key| key.name.replace('.', "_").eq_ignore_ascii_case(name);
+    let meant = KEYS.iter().find(is_meant)?.name.replace('.', "__").to_ascii_uppercase();
+    Some(format!("{variable} is not read; {PREFIX}{meant}{end} is meant, with two underscores"))
 }
 
 type Said = (String, anyhow::Result<String>);
@@ -216,6 +253,34 @@ mod tests {
         assert_eq!(layers.origin("server.listen").to_string(), "from --listen");
         assert_eq!(layers.origin("server.drain_ms"), Origin::File(path.clone()));
         std::fs::remove_file(path).expect("it is there");
+    }
+
+    #[test]
+    fn whoever_is_overruled_is_named_too() {
+        let path = file("story", "[server]\nlisten = \"127.0.0.1:1\"\n");
+        let layers = Layers::new().with_file(&path).expect("it is read");
+        let said = variables(&[("WINDROW_SERVER__LISTEN", "127.0.0.1:2")]);
+        let layers = layers.with_environment(said).expect("it is read");
+        let key = find("server.listen").expect("there is one");
+        let file = format!("not \"127.0.0.1:1\" from {}", path.display());
+        assert_eq!(layers.story(key), format!("from WINDROW_SERVER__LISTEN, {file}"));
+        let other = find("server.drain_ms").expect("there is one");
+        assert_eq!(layers.story(other), "by default");
+        std::fs::remove_file(path).expect("it is there");
+    }
+
+    #[test]
+    fn a_variable_with_one_underscore_too_few_is_not_passed_over_in_silence() {
+        let said = variables(&[
+            ("WINDROW_SERVER_LISTEN", "127.0.0.1:2"),
+            ("WINDROW_STORE_URL_FILE", "x"),
+            ("WINDROW_POSTGRES_18", "x"),
+        ]);
+        let layers = Layers::new().with_environment(said).expect("it is read");
+        let [listen, url] = layers.warnings() else { panic!("{:?}", layers.warnings()) };
+        assert!(listen.contains("WINDROW_SERVER__LISTEN is meant"), "{listen}");
+        assert!(url.contains("WINDROW_STORE__URL_FILE is meant"), "{url}");
+        assert_eq!(layers.get("server.listen"), Some("127.0.0.1:7117"));
     }
 
     #[test]

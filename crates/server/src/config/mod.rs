@@ -7,13 +7,14 @@
 mod keys;
 mod layers;
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::Context as _;
 
-pub(crate) use keys::{KEYS, distance};
+pub(crate) use keys::KEYS;
 pub(crate) use layers::Layers;
 
 /// What a server is told.
@@ -23,6 +24,7 @@ pub(crate) struct Config {
     /// Where the store is: one of these.
     pub(crate) store: Option<String>,
     pub(crate) data_dir: PathBuf,
+    pub(crate) connections_max: usize,
     /// How long what is under way may take to end when the server stops.
     pub(crate) drain: Duration,
 }
@@ -37,14 +39,43 @@ impl Config {
                 layers.origin("store.data_dir"),
             );
         }
+        for name in ["store.url", "store.data_dir"] {
+            let is_empty = layers.get(name).is_some_and(|value| value.trim().is_empty());
+            anyhow::ensure!(!is_empty, "{name} ({}) is empty", layers.origin(name));
+        }
         let data_dir = data_dir.map_or_else(state_dir, |path| Ok(path.into()))?;
         let drain_ms: u64 = layers.parse("server.drain_ms")?;
         Ok(Config {
-            listen: layers.parse("server.listen")?,
+            listen: layers.parse::<Listen>("server.listen")?.0,
             store: store.map(str::to_owned),
             data_dir,
+            connections_max: layers.parse("server.connections_max")?,
             drain: Duration::from_millis(drain_ms),
         })
+    }
+}
+
+/// Where to listen: an address, or a name of this machine, with a port.
+#[derive(Clone, Copy, Debug)]
+struct Listen(SocketAddr);
+
+impl FromStr for Listen {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> anyhow::Result<Listen> {
+        if let Ok(address) = text.parse() {
+            return Ok(Listen(address));
+        }
+        let how = "write an address and a port, such as 127.0.0.1:7117 or localhost:7117";
+        let has_both = text
+            .rsplit_once(':')
+            .is_some_and(|(name, port)| !name.is_empty() && port.parse::<u16>().is_ok());
+        anyhow::ensure!(has_both, "{how}");
+        let found = text.to_socket_addrs().map_err(|error| anyhow::anyhow!("{error}; {how}"))?;
+        let found: Vec<SocketAddr> = found.collect();
+        // What most programs try first when they are given the same name.
+        let chosen = found.iter().find(|address| address.is_ipv4()).or(found.first());
+        chosen.copied().map(Listen).with_context(|| format!("nothing has that name; {how}"))
     }
 }
 
@@ -55,4 +86,27 @@ fn state_dir() -> anyhow::Result<PathBuf> {
     let base = named("XDG_STATE_HOME").map(PathBuf::from).or_else(home);
     let base = base.context("there is no HOME; say where the store is with --data-dir")?;
     Ok(base.join("windrow"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_listens_on_an_address_or_a_name_with_a_port() {
+        let at = |text: &str| text.parse::<Listen>().map(|listen| listen.0);
+        assert_eq!(at("127.0.0.1:7").ok(), Some(SocketAddr::from(([127, 0, 0, 1], 7))));
+        assert!(at("localhost:7").expect("this machine").ip().is_loopback());
+        for wrong in ["", "7117", ":7117", "localhost", "localhost:", "localhost:99999"] {
+            let said = at(wrong).expect_err(wrong).to_string();
+            assert!(said.contains("such as 127.0.0.1:7117"), "{wrong}: {said}");
+        }
+    }
+
+    #[test]
+    fn an_empty_place_is_no_place() {
+        let layers = Layers::new().with_flag("--data-dir", "store.data_dir", Some(" ".into()));
+        let said = Config::new(&layers.expect("it is read")).expect_err("it is empty").to_string();
+        assert_eq!(said, "store.data_dir (from --data-dir) is empty");
+    }
 }

@@ -10,17 +10,15 @@ use serde::Serialize;
 use windrow_core::command::{Command, Outcome, Request};
 use windrow_core::{Answer, ItemId, Refusal};
 use windrow_engine::Clock as _;
-use windrow_wire::answer::{Each, Refused, Settled};
+use windrow_wire::answer::{Called, Each, Settled};
 use windrow_wire::claim::{Claim, Granted, Progress, ProgressOf, Renew, Renewed};
 use windrow_wire::object::Object;
 use windrow_wire::problem::Code;
 use windrow_wire::settle::{Settle, SettleItem};
 
+use super::answers::Answers;
 use super::reply::{Failed, Named, Read, lease_id, request_id};
 use super::{App, TENANT};
-
-/// Longest wait of a claim; whoever wants to wait for longer asks again.
-const WAIT_MAX_MS: u64 = 60_000;
 
 pub(super) async fn claim(
     State(app): State<Arc<App>>,
@@ -31,7 +29,8 @@ pub(super) async fn claim(
         return Err(Failed::new(Code::Stopping, "no work is handed out any more"));
     }
     let id = request_id(&headers)?;
-    let wait_ms = claim.wait_ms.min(WAIT_MAX_MS);
+    claim.check()?;
+    let wait_ms = claim.wait_ms;
     let granted = app.queue.claim(claim.into_core(), wait_ms, id).await?;
     Ok(Json(granted.map_or_else(Granted::nothing, Granted::from)))
 }
@@ -41,6 +40,7 @@ pub(super) async fn renew(
     Named(lease): Named,
     Read(renew): Read<Renew>,
 ) -> Result<Json<Renewed>, Failed> {
+    renew.check()?;
     let renewed = app.queue.renew(lease_id(&lease)?, renew.lease_ms).await?;
     Ok(Json(renewed.into()))
 }
@@ -63,7 +63,8 @@ pub(super) async fn progress(
     Read(said): Read<ProgressOf>,
 ) -> Result<Json<Vec<Each<Told>>>, Failed> {
     let lease = lease_id(&lease)?;
-    let mut answers = Answers::new(said.items, |Object(progress): Object<Progress>| {
+    let called = |Object(progress): &Object<Progress>| called(&progress.id);
+    let mut answers = Answers::new(said.items, called, |Object(progress)| {
         Ok((parse(&progress.id)?, progress.into_core()))
     });
     let items = answers.take();
@@ -79,7 +80,8 @@ pub(super) async fn settle(
 ) -> Result<Json<Vec<Each<Settled>>>, Failed> {
     let (lease, id) = (lease_id(&lease)?, request_id(&headers)?);
     let (tenant, now) = (Arc::from(TENANT), app.queue.clock().now());
-    let mut answers = Answers::new(said.items, |Object(item): Object<SettleItem>| {
+    let called = |Object(item): &Object<SettleItem>| called(&item.id);
+    let mut answers = Answers::new(said.items, called, |Object(item)| {
         Ok((parse(&item.id)?, item.into_core(&tenant, now)?))
     });
     let items: Vec<(ItemId, Outcome)> = answers.take();
@@ -90,44 +92,10 @@ pub(super) async fn settle(
     Ok(Json(answers.with(settled)))
 }
 
+fn called(id: &str) -> Called {
+    Called { id: Some(id.to_owned()), key: None }
+}
+
 fn parse(id: &str) -> Result<ItemId, Refusal> {
     id.parse().map_err(|_| Refusal::invalid("id", format!("{id:?} is not an item's id")))
-}
-
-/// Answers in the order of the questions: some could not be read, the others are asked.
-struct Answers<T> {
-    asked: Vec<T>,
-    refused: Vec<Option<Refusal>>,
-}
-
-impl<T> Answers<T> {
-    fn new<Q>(questions: Vec<Q>, read: impl Fn(Q) -> Result<T, Refusal>) -> Answers<T> {
-        let mut answers = Answers { asked: Vec::new(), refused: Vec::new() };
-        for question in questions {
-            match read(question) {
-                Ok(asked) => {
-                    answers.asked.push(asked);
-                    answers.refused.push(None);
-                }
-                Err(refusal) => answers.refused.push(Some(refusal)),
-            }
-        }
-        answers
-    }
-
-    fn take(&mut self) -> Vec<T> {
-        std::mem::take(&mut self.asked)
-    }
-
-    fn with<C, W: From<C>>(self, answers: Vec<Result<C, Refusal>>) -> Vec<Each<W>> {
-        let mut answers = answers.into_iter();
-        let missing = || {
-            Each::Refused(Refused { error: Code::Internal, detail: "there was no answer".into() })
-        };
-        let each = self.refused.into_iter().map(|refused| match refused {
-            Some(refusal) => Each::of(Err(refusal)),
-            None => answers.next().map_or_else(missing, Each::of),
-        });
-        each.collect()
-    }
 }

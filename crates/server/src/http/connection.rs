@@ -1,30 +1,36 @@
-//! Connections: accepted, bounded in time and size, and let go when the server stops.
+//! Connections: accepted, bounded in time, size and number, and let go when the server stops.
+//!
+//! There is no limit by address, because behind a proxy all clients have the same one. When there
+//! are as many connections as there may be, those that have waited longest without asking for
+//! anything make room, then those whose body arrives slowly; one that is being worked on never
+//! does. So a crowd of slow and idle clients locks nobody out.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use axum::http::Request;
+use axum::http::{Request, Response};
 use axum::response::Redirect;
 use axum::routing::get;
 use hyper::body::Incoming;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tower_service::Service as _;
 use windrow_wire::problem::Code;
 
+use super::link::{HEAD_WITHIN, Link, Why};
+use super::pulse::{Arriving, Leaving, Phase, Pulse};
 use super::reply::{BODY_MAX, Failed};
-use super::{App, docs, host, operations, status, table};
+use super::{App, docs, host, operations, status, strict, table};
 
-/// Connections at once.
-const CONNECTIONS_MAX: usize = 10_000;
-/// How long the headers of a request may take, also those of the next one on a connection.
-const HEADERS_WITHIN: Duration = Duration::from_secs(30);
-/// Bytes of headers that are read.
-const HEADERS_MAX: usize = 32 * 1024;
+/// How many connections make room at once, in parts of all.
+const ROOM: usize = 100;
 
 /// All routes.
 pub(super) fn router(app: Arc<App>) -> Router {
@@ -40,34 +46,85 @@ pub(super) fn router(app: Arc<App>) -> Router {
         })
         .layer(DefaultBodyLimit::max(BODY_MAX))
         .layer(axum::middleware::from_fn(host::check))
+        .layer(axum::middleware::from_fn(strict::check))
         .with_state(app)
+}
+
+/// Who is connected.
+#[derive(Debug, Default)]
+struct Crowd(Mutex<HashMap<u64, Arc<Pulse>>>);
+
+impl Crowd {
+    fn with<T>(&self, look: impl FnOnce(&mut HashMap<u64, Arc<Pulse>>) -> T) -> T {
+        look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Makes room for one more, if somebody can be sent away for it.
+    fn admit(&self, id: u64, pulse: &Arc<Pulse>, max: usize) -> bool {
+        self.with(|all| {
+            if all.len() >= max {
+                let sent = send_away(all, max / ROOM + 1);
+                sent.iter().for_each(|id| drop(all.remove(id)));
+            }
+            let has_room = all.len() < max;
+            if has_room {
+                all.insert(id, Arc::clone(pulse));
+            }
+            has_room
+        })
+    }
+
+    fn leave(&self, id: u64) {
+        self.with(|all| all.remove(&id));
+    }
+}
+
+/// Tells so many of those to go who will be missed least, and who they are.
+fn send_away(all: &HashMap<u64, Arc<Pulse>>, many: usize) -> Vec<u64> {
+    let rank = |pulse: &Pulse| match pulse.phase() {
+        Phase::Quiet | Phase::Head => Some(0),
+        Phase::Body => Some(1),
+        Phase::Work => None,
+    };
+    let ranked = all.iter().filter_map(|(id, pulse)| Some((rank(pulse)?, pulse.since(), *id)));
+    let mut ranked: Vec<_> = ranked.collect();
+    ranked.sort_unstable();
+    let sent: Vec<u64> = ranked.into_iter().take(many).map(|(_, _, id)| id).collect();
+    sent.iter().filter_map(|id| all.get(id)).for_each(|pulse| pulse.send_away());
+    sent
 }
 
 /// Serves until the server stops, then lets what is under way come to its end, for a while.
 pub(crate) async fn serve(
     app: Arc<App>,
     listener: TcpListener,
+    max: usize,
     drain: Duration,
 ) -> std::io::Result<()> {
     let router = router(Arc::clone(&app));
-    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let mut connections = JoinSet::new();
+    let crowd = Arc::new(Crowd::default());
+    let (mut connections, mut id) = (JoinSet::new(), 0);
     loop {
-        let Ok(place) = Arc::clone(&room).acquire_owned().await else { break };
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             () = app.stops() => break,
         };
         match accepted {
             Ok((stream, _)) => {
-                let serving = one(Arc::clone(&app), router.clone(), stream);
+                id += 1;
+                let (pulse, crowd) = (Pulse::new(), Arc::clone(&crowd));
+                let is_admitted = crowd.admit(id, &pulse, max);
+                let serving = one(Arc::clone(&app), router.clone(), stream, pulse, is_admitted);
                 connections.spawn(async move {
                     serving.await;
-                    drop(place);
+                    crowd.leave(id);
                 });
             }
-            // Too many open files, most likely: it passes.
-            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+            // Too many open files, most likely: it passes, sooner if somebody leaves.
+            Err(_) => {
+                crowd.with(|all| send_away(all, all.len() / ROOM + 1));
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
         }
         while connections.try_join_next().is_some() {}
     }
@@ -77,24 +134,109 @@ pub(crate) async fn serve(
     Ok(())
 }
 
+type Answering = Pin<Box<dyn Future<Output = Result<Response<Leaving>, Infallible>> + Send>>;
+
+fn answer(router: &Router, pulse: &Arc<Pulse>, request: Request<Incoming>) -> Answering {
+    let request = request.map(|body| Arriving::new(body, pulse));
+    let (answered, pulse) = (router.clone().call(request), Arc::clone(pulse));
+    Box::pin(async move {
+        let response = answered.await?;
+        Ok(response.map(|body| Leaving::new(body, pulse)))
+    })
+}
+
 /// One connection, as long as it lasts.
-async fn one(app: Arc<App>, router: Router, stream: TcpStream) {
+async fn one(
+    app: Arc<App>,
+    router: Router,
+    stream: TcpStream,
+    pulse: Arc<Pulse>,
+    is_admitted: bool,
+) {
     // Small answers leave at once; if the socket refuses that, they leave later.
     let _sooner = stream.set_nodelay(true);
-    let service =
-        hyper::service::service_fn(move |request: Request<Incoming>| router.clone().call(request));
-    let connection = hyper::server::conn::http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEADERS_WITHIN)
-        .max_buf_size(HEADERS_MAX)
-        .serve_connection(TokioIo::new(stream), service);
-    let mut connection = std::pin::pin!(connection);
-    // What a connection dies of is its client's to know.
-    let _ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        () = app.stops() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
+    let mut link = Link::new(stream, Arc::clone(&pulse));
+    if !is_admitted {
+        link.refuse(&Failed::crowded().whole()).await;
+        link.close(true).await;
+        return;
+    }
+    let service = hyper::service::service_fn({
+        let pulse = Arc::clone(&pulse);
+        move |request: Request<Incoming>| answer(&router, &pulse, request)
+    });
+    let mut connection = hyper::server::conn::http1::Builder::new()
+        .max_buf_size(strict::HEADERS_MAX)
+        .max_headers(strict::HEADERS_MAX_COUNT)
+        .serve_connection(TokioIo::new(link), service);
+    let mut must_go = false;
+    let ended = loop {
+        tokio::select! {
+            ended = poll_fn(|cx| connection.poll_without_shutdown(cx)) => break ended,
+            () = app.stops(), if !must_go => {}
+            () = pulse.sent_away() => {
+                if pulse.phase() == Phase::Body {
+                    return;
+                }
+            }
         }
+        if pulse.is_free() {
+            return;
+        }
+        must_go = true;
+        Pin::new(&mut connection).graceful_shutdown();
     };
+    let mut link = connection.into_parts().io.into_inner();
+    let error = ended.err();
+    let why = link.why(error.as_ref());
+    if let Some(why) = why {
+        link.refuse(&refusal(why, error.as_ref()).whole()).await;
+    }
+    link.close(why.is_some() || pulse.phase() == Phase::Body).await;
+}
+
+/// What is said of a request that could not be read as one.
+fn refusal(why: Why, error: Option<&hyper::Error>) -> Failed {
+    match why {
+        Why::Late => {
+            let within = HEAD_WITHIN.as_secs();
+            Failed::new(Code::Timeout, format!("the headers have not arrived within {within} s"))
+        }
+        Why::TooLarge => strict::too_large(),
+        Why::NotHttp => {
+            let what = error.map(ToString::to_string).unwrap_or_default();
+            Failed::new(Code::Malformed, format!("this is no request of HTTP/1.1: {what}"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_is_made_by_those_who_ask_for_nothing_and_never_by_work() {
+        let crowd = Crowd::default();
+        let pulses: Vec<Arc<Pulse>> = (0..4).map(|_| Pulse::new()).collect();
+        for (id, (pulse, phase)) in
+            pulses.iter().zip([Phase::Work, Phase::Body, Phase::Quiet, Phase::Work]).enumerate()
+        {
+            pulse.enter(phase);
+            assert!(crowd.admit(id as u64, pulse, 4));
+        }
+        let here = |crowd: &Crowd| {
+            let mut ids = crowd.with(|all| all.keys().copied().collect::<Vec<_>>());
+            ids.sort_unstable();
+            ids
+        };
+        let next = Pulse::new();
+        next.enter(Phase::Work);
+        assert!(crowd.admit(4, &next, 4));
+        assert_eq!(here(&crowd), [0, 1, 3, 4], "the quiet one went first");
+        assert!(crowd.admit(5, &next, 4));
+        assert_eq!(here(&crowd), [0, 3, 4, 5], "then the slow one");
+        assert!(!crowd.admit(6, &next, 4), "whoever is worked on stays");
+        crowd.leave(0);
+        assert!(crowd.admit(7, &next, 4));
+    }
 }

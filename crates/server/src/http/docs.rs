@@ -2,7 +2,9 @@
 //! of operations and need nothing from outside.
 
 use std::fmt::Write as _;
+use std::sync::LazyLock;
 
+use axum::http::header::CONTENT_TYPE;
 use axum::response::{Html, IntoResponse};
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
@@ -34,7 +36,7 @@ pub(crate) fn openapi() -> Value {
         path[operation.method.as_str().to_ascii_lowercase()] = described;
     }
     let schemas = generator.take_definitions(true);
-    json!({
+    let mut document = json!({
         "openapi": "3.1.0",
         "info": {
             "title": "Windrow",
@@ -49,38 +51,119 @@ pub(crate) fn openapi() -> Value {
                 "content": { "application/problem+json": { "schema": problem } },
             } },
         },
-    })
+    });
+    bound(&mut document);
+    document
 }
 
 fn describe(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
-    let in_path = operation.path.split(['{', '}']).skip(1).step_by(2);
-    let in_path = in_path.map(|name| {
-        json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } })
-    });
-    let in_query = operation.parameters.iter().map(|(name, what)| {
-        let schema = json!({ "type": "string" });
-        json!({ "name": name, "in": "query", "description": what, "schema": schema })
-    });
-    let parameters: Vec<Value> = in_path.chain(in_query).collect();
-    let mut answer = json!({ "description": "Done." });
-    if let Some(gives) = operation.gives {
-        answer["content"] = json!({ "application/json": { "schema": gives(generator) } });
-    }
     let mut described = json!({
         "operationId": name(operation),
         "summary": operation.summary,
         "description": format!("Role: {}.", operation.role.name()),
-        "parameters": parameters,
-        "responses": {
-            operation.status.to_string(): answer,
-            "default": { "$ref": "#/components/responses/Problem" },
-        },
+        "parameters": parameters(operation),
+        "responses": responses(operation, generator),
     });
-    if let Some(takes) = operation.takes {
-        let content = json!({ "application/json": { "schema": takes(generator) } });
-        described["requestBody"] = json!({ "content": content });
+    let mut content = serde_json::Map::new();
+    let first = operation.takes.map(|takes| ("application/json", takes));
+    for (kind, takes) in first.into_iter().chain(operation.also_takes.iter().copied()) {
+        or(&mut content, kind, takes(generator).into());
+    }
+    if !content.is_empty() {
+        let required = operation.needs_body;
+        described["requestBody"] = json!({ "required": required, "content": content });
     }
     described
+}
+
+/// Adds a shape for a kind of content, beside those that there are.
+fn or(content: &mut serde_json::Map<String, Value>, kind: &str, shape: Value) {
+    let schema = &mut content.entry(kind).or_insert_with(|| json!({ "schema": {} }))["schema"];
+    if let Some(shapes) = schema.get_mut("anyOf").and_then(Value::as_array_mut) {
+        shapes.push(shape);
+    } else if schema.as_object().is_some_and(|schema| !schema.is_empty()) {
+        *schema = json!({ "anyOf": [schema.take(), shape] });
+    } else {
+        *schema = shape;
+    }
+}
+
+fn parameters(operation: &Operation) -> Vec<Value> {
+    let in_path = operation.path.split(['{', '}']).skip(1).step_by(2).map(|name| {
+        json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } })
+    });
+    let in_query = operation.parameters.iter().map(|(name, what)| {
+        let schema = match *name {
+            "limit" => json!({ "type": "integer", "minimum": 1, "maximum": 200 }),
+            "from" => json!({ "type": "integer", "minimum": 0, "maximum": u32::MAX }),
+            _ => json!({ "type": "string" }),
+        };
+        json!({ "name": name, "in": "query", "description": what, "schema": schema })
+    });
+    let key = operation.is_repeatable.then(|| {
+        json!({
+            "name": "Idempotency-Key",
+            "in": "header",
+            "description": "A UUID or another text: under one key a request is done once.",
+            "schema": { "type": "string", "pattern": "^[!-~]([ -~]{0,253}[!-~])?$" },
+        })
+    });
+    in_path.chain(in_query).chain(key).collect()
+}
+
+/// Every answer: what is asked for, and what may be said instead.
+fn responses(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
+    let mut responses = serde_json::Map::new();
+    let first = (operation.status, operation.gives);
+    let more = operation.also_gives.iter().map(|(status, gives)| (*status, Some(*gives)));
+    for (status, gives) in std::iter::once(first).chain(more) {
+        let answer = responses
+            .entry(status.to_string())
+            .or_insert_with(|| json!({ "description": "Done.", "content": {} }));
+        if let (Some(gives), Some(content)) = (gives, answer["content"].as_object_mut()) {
+            or(content, "application/json", gives(generator).into());
+        }
+    }
+    let has_body = operation.takes.is_some();
+    let names_one = ["{id}", "{lease}"].iter().any(|name| operation.path.contains(name));
+    let problems = [
+        (400, true),
+        (404, names_one),
+        (408, has_body),
+        (409, names_one || operation.is_repeatable),
+        (413, has_body),
+        (415, has_body),
+        (422, true),
+        (429, true),
+        (503, true),
+    ];
+    for (status, _) in problems.into_iter().filter(|(_, may_be)| *may_be) {
+        let problem = json!({ "$ref": "#/components/responses/Problem" });
+        responses.entry(status.to_string()).or_insert(problem);
+    }
+    responses.insert("default".into(), json!({ "$ref": "#/components/responses/Problem" }));
+    Value::Object(responses)
+}
+
+/// Says of every number how large it may be: the formats of Rust's numbers say it only to some.
+fn bound(schema: &mut Value) {
+    match schema {
+        Value::Object(parts) => {
+            let most = match parts.get("format").and_then(Value::as_str) {
+                Some("uint8") => Some(u64::from(u8::MAX)),
+                Some("uint16") => Some(u64::from(u16::MAX)),
+                Some("uint32") => Some(u64::from(u32::MAX)),
+                Some("uint64" | "uint") => Some(u64::MAX),
+                _ => None,
+            };
+            if let Some(most) = most {
+                parts.entry("maximum").or_insert(json!(most));
+            }
+            parts.values_mut().for_each(bound);
+        }
+        Value::Array(parts) => parts.iter_mut().for_each(bound),
+        _ => {}
+    }
 }
 
 /// A name for programs: the method and the path's words.
@@ -91,11 +174,17 @@ fn name(operation: &Operation) -> String {
 }
 
 pub(super) async fn document() -> impl IntoResponse {
-    axum::Json(openapi())
+    static DOCUMENT: LazyLock<String> = LazyLock::new(|| openapi().to_string());
+    ([(CONTENT_TYPE, "application/json")], DOCUMENT.as_str())
 }
 
 /// The page for people.
-pub(super) async fn page() -> Html<String> {
+pub(super) async fn page() -> Html<&'static str> {
+    static PAGE: LazyLock<String> = LazyLock::new(written);
+    Html(&PAGE)
+}
+
+fn written() -> String {
     let mut rows = String::new();
     for operation in described() {
         let Operation { method, path, role, summary, parameters, .. } = operation;
@@ -110,7 +199,7 @@ pub(super) async fn page() -> Html<String> {
             role.name()
         );
     }
-    Html(format!(
+    format!(
         "<!doctype html><html lang=en><meta charset=utf-8><title>Windrow API</title>\
          <style>body{{font:16px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:70rem;\
          padding:0 1rem}}td{{padding:.4rem .8rem .4rem 0;vertical-align:top}}\
@@ -119,7 +208,7 @@ pub(super) async fn page() -> Html<String> {
          <code>code</code>. A request with an <code>Idempotency-Key</code> is done once, however \
          often it is sent. For programs: <a href=/api/v1/openapi.json>openapi.json</a>.</p>\
          <table>{rows}</table></html>"
-    ))
+    )
 }
 
 #[cfg(test)]

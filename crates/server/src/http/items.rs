@@ -12,18 +12,23 @@ use windrow_core::command::{EnqueueOutcome, NewItem as CoreItem, RetryMode};
 use windrow_core::ports::Store as _;
 use windrow_core::{Refusal, command};
 use windrow_engine::Clock as _;
-use windrow_wire::answer::{Each, Enqueued};
+use windrow_wire::answer::{Called, Each, Enqueued};
 use windrow_wire::item::{Explanation, Item};
 use windrow_wire::new::NewItem;
-use windrow_wire::object::Object;
 use windrow_wire::problem::Code;
 
-use super::reply::{Asked, Failed, Named, Read, content_type, item_id, read, request_id, whole};
+use super::answers::Answers;
+use super::reply::{Asked, Failed, Named, Read, is_lines, item_id, read, request_id, whole};
 use super::{App, TENANT};
 
 /// Children on a page, and at most.
 const PAGE: usize = 50;
 const PAGE_MAX: usize = 200;
+
+/// Items, one per line.
+#[derive(JsonSchema, Debug)]
+#[expect(dead_code, reason = "it is described, and read line by line")]
+pub(super) struct Lines(String);
 
 /// One item, several, or lines of them.
 pub(super) async fn enqueue(
@@ -32,50 +37,42 @@ pub(super) async fn enqueue(
     request: Request,
 ) -> Result<Response, Failed> {
     let id = request_id(request.headers())?;
-    let lines = match content_type(request.headers()) {
-        None | Some("application/json") => false,
-        Some("application/x-ndjson" | "application/jsonl") => true,
-        Some(_) => {
-            let detail = "send application/json, or application/x-ndjson for lines";
-            return Err(Failed::new(Code::UnsupportedType, detail));
-        }
-    };
+    let lines = is_lines(request.headers())?;
     let bytes = whole(request, &app).await?;
     let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
     let (new, alone): (Vec<NewItem>, bool) = match first {
         _ if lines => (in_lines(&bytes)?, false),
-        Some(b'[') => (in_list(&bytes)?, false),
+        Some(b'[') => (windrow_wire::read::list(&bytes).map_err(Failed::malformed)?, false),
         _ => (vec![read(&bytes)?], true),
     };
     let (queue, tenant): (Arc<str>, Arc<str>) = (queue.into(), TENANT.into());
     let now = app.queue.clock().now();
-    let items: Result<Vec<CoreItem>, Refusal> =
-        new.into_iter().map(|new| new.into_core(&queue, &tenant, now)).collect();
-    let mut each = app.queue.enqueue(items?, id).await?;
     if alone {
-        let enqueued = each.pop().ok_or_else(|| Failed::new(Code::Internal, "no answer"))??;
+        let items: Result<Vec<CoreItem>, Refusal> =
+            new.into_iter().map(|new| new.into_core(&queue, &tenant, now)).collect();
+        let enqueued = app.queue.enqueue(items?, id).await?.pop();
+        let enqueued = enqueued.ok_or_else(|| Failed::new(Code::Internal, "no answer"))??;
         let status = match enqueued.outcome {
             EnqueueOutcome::Created | EnqueueOutcome::Successor => StatusCode::CREATED,
             EnqueueOutcome::Duplicate | EnqueueOutcome::Replaced => StatusCode::OK,
         };
         return Ok((status, Json(Enqueued::from(enqueued))).into_response());
     }
-    let each: Vec<Each<Enqueued>> = each.into_iter().map(Each::of).collect();
+    let called = |new: &NewItem| Called { id: None, key: new.key.clone() };
+    let mut answers = Answers::new(new, called, |new| new.into_core(&queue, &tenant, now));
+    let items: Vec<CoreItem> = answers.take();
+    // What is empty, or has nothing that could be asked, has its answer already.
+    let each = if items.is_empty() { Vec::new() } else { app.queue.enqueue(items, id).await? };
+    let each: Vec<Each<Enqueued>> = answers.with(each);
     Ok(Json(each).into_response())
-}
-
-fn in_list(bytes: &[u8]) -> Result<Vec<NewItem>, Failed> {
-    let items: Vec<Object<NewItem>> = serde_json::from_slice(bytes)
-        .map_err(|error| Failed::new(Code::Malformed, error.to_string()))?;
-    Ok(items.into_iter().map(|Object(item)| item).collect())
 }
 
 fn in_lines(bytes: &[u8]) -> Result<Vec<NewItem>, Failed> {
     let lines = bytes.split(|byte| *byte == b'\n').enumerate();
     let lines = lines.filter(|(_, line)| !line.trim_ascii().is_empty());
     let item = |(at, line)| {
-        let read = serde_json::from_slice(line).map(|Object(item)| item);
-        read.map_err(|error| Failed::new(Code::Malformed, format!("line {}: {error}", at + 1)))
+        let read = windrow_wire::read::object(line);
+        read.map_err(|why| Failed::malformed(format!("line {}: {why}", at + 1)))
     };
     lines.map(item).collect()
 }
@@ -92,8 +89,10 @@ pub(super) async fn explain(
     State(app): State<Arc<App>>,
     Named(id): Named,
 ) -> Result<Json<Explanation>, Failed> {
-    let explained = app.queue.explain(item_id(&id)?).await?;
-    explained.map(|why| Json(why.into())).ok_or_else(|| Failed::not_found("such item"))
+    let id = item_id(&id)?;
+    let (explained, seen) = (app.queue.explain(id).await?, app.queue.store().inspect(id).await?);
+    let both = explained.zip(seen).ok_or_else(|| Failed::not_found("such item"))?;
+    Ok(Json(Explanation::new(&both.0, &both.1)))
 }
 
 /// An item and a page of its children.
@@ -120,7 +119,11 @@ pub(super) async fn tree(
 ) -> Result<Json<Tree>, Failed> {
     let (id, store) = (item_id(&id)?, app.queue.store());
     let seen = store.inspect(id).await?.ok_or_else(|| Failed::not_found("such item"))?;
-    let limit = page.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
+    let limit = page.limit.unwrap_or(PAGE);
+    if !(1..=PAGE_MAX).contains(&limit) {
+        let why = format!("must lie between 1 and {PAGE_MAX}");
+        return Err(Refusal::invalid("limit", why).into());
+    }
     let ids = store.children(id, page.from, limit).await?;
     let (mut children, mut last) = (Vec::with_capacity(ids.len()), None);
     for child in &ids {

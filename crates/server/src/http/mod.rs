@@ -4,17 +4,21 @@
 //! OpenAPI document are made from it. Handlers translate: bodies of `windrow-wire` become commands
 //! of the core, answers become bodies, refusals become problems. No rule is here.
 
+mod answers;
 mod bulk;
 mod claims;
 mod connection;
 mod docs;
 mod host;
 mod items;
+mod link;
 mod list;
 mod operations;
+mod pulse;
 mod queues;
 mod reply;
 mod status;
+mod strict;
 mod table;
 
 use std::sync::Arc;

@@ -11,9 +11,10 @@ use windrow_wire::settings::Settings;
 use windrow_wire::settle::Settle;
 
 use super::bulk::{BeginOperation, OperationShown};
-use super::items::{Cancelled, Removed, Retried, Retry, Tree};
+use super::items::{Cancelled, Lines, Removed, Retried, Retry, Tree};
 use super::list::QueueShown;
 use super::queues::Scope;
+use super::reply::Done;
 use super::status::{Stats, WorkerShown};
 use super::table::{Operation, Role};
 use super::{bulk, claims, items, list, queues, status};
@@ -38,8 +39,13 @@ fn of_items() -> Vec<Operation> {
              answered with itself, several with a list in the same order.",
             post(items::enqueue),
         )
-        .takes::<NewItem>()
-        .gives::<Enqueued>(201),
+        .needs::<NewItem>()
+        .also_takes::<Vec<NewItem>>("application/json")
+        .also_takes::<Lines>("application/x-ndjson")
+        .repeatable()
+        .gives::<Enqueued>(201)
+        .also_gives::<Enqueued>(200)
+        .also_gives::<Vec<Each<Enqueued>>>(200),
         of(
             Method::GET,
             "/queue",
@@ -117,6 +123,7 @@ fn of_workers() -> Vec<Operation> {
             post(claims::claim),
         )
         .takes::<Claim>()
+        .repeatable()
         .gives::<Granted>(200),
         of(
             Method::POST,
@@ -134,7 +141,7 @@ fn of_workers() -> Vec<Operation> {
             "Say how far work is.",
             post(claims::progress),
         )
-        .takes::<ProgressOf>()
+        .needs::<ProgressOf>()
         .gives::<Vec<Each<claims::Told>>>(200),
         of(
             Method::POST,
@@ -143,7 +150,8 @@ fn of_workers() -> Vec<Operation> {
             "Say how attempts ended. Each item is answered for.",
             post(claims::settle),
         )
-        .takes::<Settle>()
+        .needs::<Settle>()
+        .repeatable()
         .gives::<Vec<Each<Settled>>>(200),
         of(
             Method::GET,
@@ -174,7 +182,8 @@ fn of_queues() -> Vec<Operation> {
             "Hand out nothing of a queue, or of a stage or tenant of it.",
             post(queues::pause),
         )
-        .takes::<Scope>(),
+        .takes::<Scope>()
+        .gives::<Done>(200),
         of(
             Method::POST,
             "/queues/{queue}/resume",
@@ -182,7 +191,8 @@ fn of_queues() -> Vec<Operation> {
             "Hand out again what a pause with the same scope held back.",
             post(queues::resume),
         )
-        .takes::<Scope>(),
+        .takes::<Scope>()
+        .gives::<Done>(200),
         of(
             Method::GET,
             "/queues/{queue}/settings",
@@ -198,7 +208,8 @@ fn of_queues() -> Vec<Operation> {
             "Say how a queue behaves. What is left out is as it is by default.",
             put(queues::configure),
         )
-        .takes::<Settings>(),
+        .needs::<Settings>()
+        .gives::<Done>(200),
     ]
 }
 

@@ -6,11 +6,13 @@ use axum::Json;
 use axum::extract::{Request, State};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use windrow_core::command;
+use windrow_core::ports::Store as _;
+use windrow_core::{Refusal, command};
+use windrow_wire::bounds::plain;
 use windrow_wire::settings::Settings;
 
 use super::App;
-use super::reply::{Done, Failed, Named, Read, read, whole};
+use super::reply::{Done, Failed, Named, Read, must_be_json, read, whole};
 
 /// What of a queue is meant; all of it if nothing is named.
 #[derive(Deserialize, JsonSchema, Default, Debug)]
@@ -21,9 +23,10 @@ pub(super) struct Scope {
 }
 
 impl Scope {
-    fn of(self, queue: String) -> command::Scope {
+    fn of(self, queue: String) -> Result<command::Scope, Refusal> {
+        plain("queue", &queue)?;
         let (stage, tenant) = (self.stage.map(Into::into), self.tenant.map(Into::into));
-        command::Scope { queue: queue.into(), stage, tenant }
+        Ok(command::Scope { queue: queue.into(), stage, tenant })
     }
 }
 
@@ -32,8 +35,9 @@ pub(super) async fn pause(
     Named(queue): Named,
     Read(scope): Read<Scope>,
 ) -> Result<Json<Done>, Failed> {
-    app.queue.pause(scope.of(queue)).await?;
-    Ok(Done::YES)
+    let scope = scope.of(queue)?;
+    app.queue.pause(scope.clone()).await?;
+    known(&app, &scope).await
 }
 
 pub(super) async fn resume(
@@ -41,8 +45,17 @@ pub(super) async fn resume(
     Named(queue): Named,
     Read(scope): Read<Scope>,
 ) -> Result<Json<Done>, Failed> {
-    app.queue.resume(scope.of(queue)).await?;
-    Ok(Done::YES)
+    let scope = scope.of(queue)?;
+    app.queue.resume(scope.clone()).await?;
+    known(&app, &scope).await
+}
+
+/// That it is done, and a word if the queue has nothing in it: its name may be a slip.
+async fn known(app: &App, scope: &command::Scope) -> Result<Json<Done>, Failed> {
+    let counts = app.queue.store().counts().await?;
+    let is_used = counts.iter().any(|count| count.queue == scope.queue);
+    let note = (!is_used).then(|| format!("no item of queue {:?} is here", scope.queue));
+    Ok(Json(Done { done: true, note }))
 }
 
 pub(super) async fn configure(
@@ -50,8 +63,11 @@ pub(super) async fn configure(
     Named(queue): Named,
     request: Request,
 ) -> Result<Json<Done>, Failed> {
+    plain("queue", &queue)?;
+    must_be_json(request.headers())?;
     // Nothing is not taken for `{}`: that would reset everything.
     let settings: Settings = read(&whole(request, &app).await?)?;
+    settings.check()?;
     app.queue.configure(queue, settings.into()).await?;
     Ok(Done::YES)
 }

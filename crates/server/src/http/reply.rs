@@ -2,7 +2,7 @@
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
-use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
+use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -12,13 +12,20 @@ use sha2::{Digest as _, Sha256};
 use windrow_core::ports::StoreError;
 use windrow_core::{ItemId, LeaseId, Refusal, RequestId};
 use windrow_engine::Failure;
-use windrow_wire::object::Object;
 use windrow_wire::problem::{Code, Problem};
+use windrow_wire::read::nearest;
 
-use crate::config::distance;
+use super::pulse::Late;
 
 /// Largest body that is read. A command must fit one group of the log.
 pub(super) const BODY_MAX: usize = 16 * 1024 * 1024;
+
+const PROBLEM: &str = "application/problem+json";
+
+/// Milliseconds in whole seconds, at least one.
+fn seconds(ms: u64) -> u64 {
+    ms.div_ceil(1_000).max(1)
+}
 
 /// A problem, as an answer.
 #[derive(Debug)]
@@ -27,6 +34,34 @@ pub(super) struct Failed(pub(super) Problem);
 impl Failed {
     pub(super) fn new(code: Code, detail: impl Into<String>) -> Failed {
         Failed(Problem::new(code, detail))
+    }
+
+    pub(super) fn malformed(detail: impl Into<String>) -> Failed {
+        Failed::new(Code::Malformed, detail)
+    }
+
+    /// Nobody can be sent away to make room for another connection.
+    pub(super) fn crowded() -> Failed {
+        let detail = "there are as many connections as there may be, and all are being worked on";
+        Failed(Problem::new(Code::Overloaded, detail).retry_after(1_000))
+    }
+
+    /// All bytes of an answer after which the connection is closed.
+    pub(super) fn whole(&self) -> Vec<u8> {
+        let body = serde_json::to_vec(&self.0).unwrap_or_default();
+        let status = StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::BAD_REQUEST);
+        let reason = status.canonical_reason().unwrap_or_default();
+        let after = self.0.retry_after_ms.map(|ms| format!("retry-after: {}\r\n", seconds(ms)));
+        let mut bytes = format!(
+            "HTTP/1.1 {} {reason}\r\ncontent-type: {PROBLEM}\r\ncontent-length: {}\r\n{}\
+             connection: close\r\n\r\n",
+            status.as_u16(),
+            body.len(),
+            after.unwrap_or_default()
+        )
+        .into_bytes();
+        bytes.extend(body);
+        bytes
     }
 
     pub(super) fn not_found(what: &str) -> Failed {
@@ -41,9 +76,9 @@ impl IntoResponse for Failed {
             (status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), axum::Json(&self.0))
                 .into_response();
         let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM));
         if let Some(ms) = self.0.retry_after_ms {
-            headers.insert(RETRY_AFTER, HeaderValue::from(ms.div_ceil(1_000).max(1)));
+            headers.insert(RETRY_AFTER, HeaderValue::from(seconds(ms)));
         }
         response
     }
@@ -76,20 +111,29 @@ impl From<Failure> for Failed {
 
 /// The body of a request, whole.
 pub(super) async fn whole<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, Failed> {
-    Bytes::from_request(request, state).await.map_err(|refused| {
-        let code = match refused.status() {
-            StatusCode::PAYLOAD_TOO_LARGE => Code::TooLarge,
-            StatusCode::REQUEST_TIMEOUT => Code::Timeout,
-            _ => Code::Malformed,
-        };
-        Failed::new(code, refused.body_text())
+    let too_large = || {
+        Failed::new(Code::TooLarge, format!("a body may have {BODY_MAX} bytes; send it in slices"))
+    };
+    // What says so itself need not come first.
+    let said = request.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+    if said.and_then(|said| said.parse::<u64>().ok()).is_some_and(|len| len > BODY_MAX as u64) {
+        return Err(too_large());
+    }
+    Bytes::from_request(request, state).await.map_err(|refused| match refused.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => too_large(),
+        _ if is_late(&refused) => Failed::new(Code::Timeout, Late.to_string()),
+        _ => Failed::malformed(refused.body_text()),
     })
+}
+
+fn is_late(error: &(dyn std::error::Error + 'static)) -> bool {
+    error.is::<Late>() || error.source().is_some_and(is_late)
 }
 
 /// JSON of a known shape. A body that is empty is read as `{}`.
 pub(super) struct Read<T>(pub(super) T);
 
-impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Read<T> {
+impl<T: DeserializeOwned + JsonSchema, S: Send + Sync> FromRequest<S> for Read<T> {
     type Rejection = Failed;
 
     async fn from_request(request: Request, state: &S) -> Result<Read<T>, Failed> {
@@ -99,14 +143,34 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Read<T> {
     }
 }
 
-/// What a body is said to be, without parameters.
-pub(super) fn content_type(headers: &HeaderMap) -> Option<&str> {
-    let said = headers.get(CONTENT_TYPE).map(|value| value.to_str().unwrap_or("?"));
-    said.map(|said| said.split(';').next().unwrap_or_default().trim())
+/// What a body is said to be, without parameters: in UTF-8, and as it is.
+fn content_type(headers: &HeaderMap) -> Result<Option<String>, Failed> {
+    let refused = |detail: String| Err(Failed::new(Code::UnsupportedType, detail));
+    let mut codings = headers.get_all(CONTENT_ENCODING).iter();
+    if codings.any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
+        return refused("content-encoding: bodies are not unpacked; send it as it is".into());
+    }
+    let mut said = headers.get_all(CONTENT_TYPE).iter();
+    let (Some(first), None) = (said.next(), said.next()) else {
+        return match headers.contains_key(CONTENT_TYPE) {
+            true => refused("content-type is there twice".into()),
+            false => Ok(None),
+        };
+    };
+    let mut parts = first.to_str().unwrap_or("?").split(';').map(str::trim);
+    let kind = parts.next().unwrap_or_default().to_ascii_lowercase();
+    for part in parts {
+        let (name, value) = part.split_once('=').unwrap_or((part, ""));
+        let is_utf8 = value.trim_matches('"').eq_ignore_ascii_case("utf-8");
+        if name.trim().eq_ignore_ascii_case("charset") && !is_utf8 {
+            return refused(format!("{part:?}: JSON is read as utf-8"));
+        }
+    }
+    Ok(Some(kind))
 }
 
-fn must_be_json(headers: &HeaderMap) -> Result<(), Failed> {
-    match content_type(headers) {
+pub(super) fn must_be_json(headers: &HeaderMap) -> Result<(), Failed> {
+    match content_type(headers)?.as_deref() {
         None | Some("application/json") => Ok(()),
         Some(other) => {
             let detail = format!("{other:?} is not application/json");
@@ -115,10 +179,23 @@ fn must_be_json(headers: &HeaderMap) -> Result<(), Failed> {
     }
 }
 
+/// Whether a body is JSON in lines; if not, it is plain JSON.
+pub(super) fn is_lines(headers: &HeaderMap) -> Result<bool, Failed> {
+    match content_type(headers)?.as_deref() {
+        None | Some("application/json") => Ok(false),
+        Some("application/x-ndjson" | "application/jsonl") => Ok(true),
+        Some(other) => {
+            let detail = format!(
+                "{other:?} is not application/json, nor application/x-ndjson, which is for lines"
+            );
+            Err(Failed::new(Code::UnsupportedType, detail))
+        }
+    }
+}
+
 /// JSON of a known shape, which is an object.
-pub(super) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Failed> {
-    let object = serde_json::from_slice(bytes).map(|Object(read)| read);
-    object.map_err(|error| Failed::new(Code::Malformed, error.to_string()))
+pub(super) fn read<T: DeserializeOwned + JsonSchema>(bytes: &[u8]) -> Result<T, Failed> {
+    windrow_wire::read::object(bytes).map_err(Failed::malformed)
 }
 
 /// What stands after the question mark.
@@ -139,12 +216,8 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
 fn with_near(said: String) -> String {
     let mut names = said.split('`').skip(1).step_by(2);
     let unknown = names.next().filter(|_| said.contains("unknown field"));
-    let near = unknown.and_then(|unknown| {
-        let near = names.map(|name| (distance(unknown, name), name)).min()?;
-        (near.0 <= 3 && near.0 < unknown.len()).then_some(near.1)
-    });
-    match near {
-        Some(near) => format!("{said}; did you mean `{near}`?"),
+    match unknown.and_then(|unknown| nearest(unknown, names)) {
+        Some(near) => format!("{said}; `{near}` is meant, perhaps"),
         None => said,
     }
 }
@@ -172,8 +245,14 @@ pub(super) fn lease_id(text: &str) -> Result<LeaseId, Failed> {
 
 /// The id by which a request may be repeated: `Idempotency-Key`, a UUID or any other text.
 pub(super) fn request_id(headers: &HeaderMap) -> Result<Option<RequestId>, Failed> {
-    let Some(value) = headers.get("idempotency-key") else { return Ok(None) };
-    let text = value.to_str().ok().filter(|text| (1..=255).contains(&text.len()));
+    let mut keys = headers.get_all("idempotency-key").iter();
+    let Some(value) = keys.next() else { return Ok(None) };
+    if keys.next().is_some() {
+        return Err(Failed::malformed("idempotency-key is there twice"));
+    }
+    let is_printable = |text: &&str| text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    let text = value.to_str().ok().filter(is_printable);
+    let text = text.filter(|text| (1..=255).contains(&text.len()));
     let Some(text) = text else {
         let detail = "idempotency-key: must be 1 to 255 printable characters";
         return Err(Failed::new(Code::Malformed, detail));
@@ -189,10 +268,13 @@ pub(super) fn request_id(headers: &HeaderMap) -> Result<Option<RequestId>, Faile
 #[derive(serde::Serialize, JsonSchema, Debug)]
 pub(super) struct Done {
     pub(super) done: bool,
+    /// Something that may be a slip.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) note: Option<String>,
 }
 
 impl Done {
-    pub(super) const YES: axum::Json<Done> = axum::Json(Done { done: true });
+    pub(super) const YES: axum::Json<Done> = axum::Json(Done { done: true, note: None });
 }
 
 #[cfg(test)]
@@ -203,7 +285,7 @@ mod tests {
     fn a_parameter_that_was_probably_meant_is_named() {
         let near =
             |name: &str| with_near(format!("unknown field `{name}`, expected `status` or `q`"));
-        assert!(near("stauts").ends_with("did you mean `status`?"), "{}", near("stauts"));
+        assert!(near("stauts").ends_with("`status` is meant, perhaps"), "{}", near("stauts"));
         assert!(!near("x").contains("mean") && !near("colour").contains("mean"));
     }
 

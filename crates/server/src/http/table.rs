@@ -47,8 +47,16 @@ pub(super) struct Operation {
     pub(super) role: Role,
     pub(super) summary: &'static str,
     pub(super) takes: Option<Shape>,
+    /// Other bodies that are taken, by their content type.
+    pub(super) also_takes: Vec<(&'static str, Shape)>,
+    /// An empty body is not taken for `{}`.
+    pub(super) needs_body: bool,
+    /// It is done once under an `Idempotency-Key`, however often it is sent.
+    pub(super) is_repeatable: bool,
     pub(super) gives: Option<Shape>,
     pub(super) status: u16,
+    /// Other answers, by their status.
+    pub(super) also_gives: Vec<(u16, Shape)>,
     /// Parameters after the question mark, with what they are.
     pub(super) parameters: &'static [(&'static str, &'static str)],
     pub(super) handler: MethodRouter<Arc<App>>,
@@ -68,8 +76,12 @@ impl Operation {
             role,
             summary,
             takes: None,
+            also_takes: Vec::new(),
+            needs_body: false,
+            is_repeatable: false,
             gives: None,
             status: 200,
+            also_gives: Vec::new(),
             parameters: &[],
             handler,
         }
@@ -77,6 +89,25 @@ impl Operation {
 
     pub(super) fn takes<T: JsonSchema>(self) -> Operation {
         Operation { takes: Some(shape::<T>), ..self }
+    }
+
+    /// Takes a body that must be there.
+    pub(super) fn needs<T: JsonSchema>(self) -> Operation {
+        Operation { needs_body: true, ..self.takes::<T>() }
+    }
+
+    pub(super) fn also_takes<T: JsonSchema>(mut self, kind: &'static str) -> Operation {
+        self.also_takes.push((kind, shape::<T>));
+        self
+    }
+
+    pub(super) fn repeatable(self) -> Operation {
+        Operation { is_repeatable: true, ..self }
+    }
+
+    pub(super) fn also_gives<T: JsonSchema>(mut self, status: u16) -> Operation {
+        self.also_gives.push((status, shape::<T>));
+        self
     }
 
     pub(super) fn gives<T: JsonSchema>(self, status: u16) -> Operation {

@@ -99,7 +99,7 @@ fn questions_that_cannot_be_answered_are_refused_and_say_why() {
     let data = Data::new("ask");
     let server = Server::start(&data.0);
     for (question, status, code, why) in [
-        ("stauts=failed", 400, "malformed", "did you mean `status`?"),
+        ("stauts=failed", 400, "malformed", "`status` is meant, perhaps"),
         ("colour=red", 400, "malformed", "unknown field `colour`"),
         ("cursor=nonsense", 400, "malformed", "take `next` of the page before"),
         ("limit=many", 400, "malformed", "limit"),

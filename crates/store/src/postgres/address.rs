@@ -95,6 +95,11 @@ impl Address {
         Ok(Address { config, tls, pooled, connections })
     }
 
+    /// Whether it says which database is meant. If not, it is the one with the user's name.
+    pub fn names_database(&self) -> bool {
+        self.config.get_dbname().is_some_and(|name| !name.is_empty())
+    }
+
     /// The hosts, their ports and the database, to be named in messages.
     pub fn shown(&self) -> String {
         let ports = self.config.get_ports();
@@ -104,7 +109,8 @@ impl Address {
             Host::Unix(path) => format!("{}:{}", path.display(), port(at)),
         };
         let hosts: Vec<String> = self.config.get_hosts().iter().enumerate().map(host).collect();
-        let database = self.config.get_dbname().or(self.config.get_user()).unwrap_or("postgres");
+        let named = self.config.get_dbname().filter(|name| !name.is_empty());
+        let database = named.or(self.config.get_user()).unwrap_or("postgres");
         format!("{}/{database}", hosts.join(","))
     }
 }

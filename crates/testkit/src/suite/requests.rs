@@ -99,6 +99,24 @@ cases! {
         assert_eq!(bed.ask_as(request(1), sound), Answer::Claimed(None));
     }
 
+    fn a_request_of_which_nothing_was_done_may_be_mended_and_sent_again(bed) {
+        let wrong = Command::Enqueue(vec![item().priority(11)]);
+        bed.ask_as(request(1), wrong);
+        let mended = Command::Enqueue(vec![item()]);
+        let first = bed.ask_as(request(1), mended.clone());
+        assert!(matches!(&first, Answer::Enqueued(each) if each[0].is_ok()), "{first:?}");
+        assert_eq!(bed.ask_as(request(1), mended), first);
+        assert_eq!(bed.everything().len(), 1);
+    }
+
+    fn a_repeat_that_asks_for_a_delay_asks_for_a_later_moment(bed) {
+        let new = || Command::Enqueue(vec![item().at(bed.later(5_000))]);
+        let first = bed.ask_as(request(1), new());
+        bed.advance(1_000);
+        assert_eq!(bed.ask_as(request(1), new()), first);
+        assert_eq!(bed.everything().len(), 1);
+    }
+
     fn an_empty_claim_is_not_remembered(bed) {
         let claim = Command::Claim(Claim::new("w", QUEUE, 1));
         assert_eq!(bed.ask_as(request(1), claim.clone()), Answer::Claimed(None));

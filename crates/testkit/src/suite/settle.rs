@@ -92,10 +92,22 @@ cases! {
             let first = bed.settle(&held, outcome.clone());
             let before = bed.see(id);
             assert_eq!(bed.try_settle(&held, outcome), Ok(first));
-            assert_eq!(bed.try_settle(&held, fail()), Ok(first), "whatever it says now");
             assert_eq!(bed.see(id), before);
             _ = bed.try_cancel(id);
         }
+    }
+
+    fn a_settle_repeated_with_another_outcome_is_refused_and_the_first_stands(bed) {
+        let id = bed.add(item());
+        let held = bed.take();
+        bed.settle(&held, Outcome::complete());
+        let before = bed.see(id);
+        let why = "outcome: this lease has settled it before, as completed; that stands";
+        for outcome in [fail(), skip(), retry(), release()] {
+            let refusal = bed.try_settle(&held, outcome).expect_err("it was completed");
+            assert_eq!(refusal.to_string(), why);
+        }
+        assert_eq!(bed.see(id), before);
     }
 
     fn a_repeated_settle_spawns_nothing_more(bed) {
@@ -111,7 +123,8 @@ cases! {
         let first = bed.take();
         let answer = bed.settle(&first, release());
         let second = bed.take();
-        assert_eq!(bed.try_settle(&first, Outcome::complete()), Ok(answer));
+        assert_eq!(bed.try_settle(&first, release()), Ok(answer));
+        assert_eq!(refused(bed.try_settle(&first, Outcome::complete())), "invalid");
         assert_eq!(bed.item(id).lease(), Some(second.lease));
     }
 

@@ -1,0 +1,141 @@
+//! Bodies read from JSON, and what is said when one cannot be: where, what, and what was meant.
+//!
+//! Reads first as fast as it goes. Only what cannot be read is read once more, to find the place.
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::object::Object;
+
+/// What some programs put before a text.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// An object of a known shape, or what is wrong with it.
+pub fn object<T: DeserializeOwned + JsonSchema>(bytes: &[u8]) -> Result<T, String> {
+    any::<Object<T>>(bytes).map(|Object(read)| read)
+}
+
+/// A list of such objects.
+pub fn list<T: DeserializeOwned + JsonSchema>(bytes: &[u8]) -> Result<Vec<T>, String> {
+    let list = any::<Vec<Object<T>>>(bytes)?;
+    Ok(list.into_iter().map(|Object(read)| read).collect())
+}
+
+fn any<T: DeserializeOwned + JsonSchema>(bytes: &[u8]) -> Result<T, String> {
+    serde_json::from_slice(bytes).map_err(|error| said::<T>(bytes, &error))
+}
+
+fn said<T: DeserializeOwned + JsonSchema>(bytes: &[u8], error: &serde_json::Error) -> String {
+    if bytes.starts_with(BYTE_ORDER_MARK) {
+        return "the body begins with a byte order mark; send UTF-8 without one".to_owned();
+    }
+    if bytes.trim_ascii().is_empty() {
+        return "the body is empty, and JSON is expected".to_owned();
+    }
+    let mut from = serde_json::Deserializer::from_slice(bytes);
+    let found = serde_path_to_error::deserialize::<_, T>(&mut from).err();
+    let (path, text) = match &found {
+        Some(found) => (found.path().to_string(), found.inner().to_string()),
+        // All of it was read, and there is more.
+        None => (String::new(), error.to_string()),
+    };
+    let text = meant::<T>(&text).unwrap_or(text);
+    if path.is_empty() || path == "." { text } else { format!("{path}: {text}") }
+}
+
+/// The same about an unknown field, with the one that was probably meant.
+fn meant<T: JsonSchema>(text: &str) -> Option<String> {
+    let mut quoted = text.strip_prefix("unknown field `")?.split('`').step_by(2);
+    let unknown = quoted.next()?;
+    let mut known: BTreeSet<String> = quoted.map(str::to_owned).collect();
+    // What is flattened does not list its fields when it refuses one.
+    known.retain(|name| !name.is_empty() && !name.contains(' '));
+    if known.is_empty() {
+        fields(schemars::schema_for!(T).as_value(), &mut known);
+    }
+    let near = nearest(unknown, known.iter().map(String::as_str))?;
+    Some(format!("unknown field `{unknown}`; `{near}` is meant, perhaps"))
+}
+
+/// The names of all fields in a schema.
+fn fields(schema: &Value, into: &mut BTreeSet<String>) {
+    match schema {
+        Value::Object(parts) => {
+            if let Some(Value::Object(named)) = parts.get("properties") {
+                into.extend(named.keys().cloned());
+            }
+            parts.values().for_each(|part| fields(part, into));
+        }
+        Value::Array(parts) => parts.iter().for_each(|part| fields(part, into)),
+        _ => {}
+    }
+}
+
+/// The name that is nearest to another, if it is near enough to be meant.
+pub fn nearest<'a>(name: &str, among: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let distances = among.map(|other| (distance(name, other), other));
+    let (distance, nearest) = distances.min()?;
+    (distance <= 3 && distance < nearest.chars().count()).then_some(nearest)
+}
+
+/// How many letters must be added, removed or changed to make one text of the other.
+pub fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (at, letter) in a.chars().enumerate() {
+        let mut before = row[0];
+        row[0] = at + 1;
+        for (of, other) in b.iter().enumerate() {
+            let changed = before + usize::from(letter != *other);
+            before = row[of + 1];
+            row[of + 1] = changed.min(before + 1).min(row[of] + 1);
+        }
+    }
+    row.last().copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claim::Claim;
+    use crate::new::NewItem;
+    use crate::settings::Settings;
+    use crate::settle::Settle;
+
+    #[test]
+    fn what_cannot_be_read_is_said_with_its_place_and_what_was_meant() {
+        let item = |text: &str| object::<NewItem>(text.as_bytes()).expect_err(text);
+        let meant = "unknown field `paylod`; `payload` is meant, perhaps";
+        assert!(item(r#"{"paylod":1}"#).ends_with(meant));
+        assert!(item(r#"{"zzzzzzzz":1}"#).contains("unknown field `zzzzzzzz`, expected one of"));
+        let wrong = item(r#"{"priority":"5"}"#);
+        assert!(wrong.starts_with("priority: invalid type: string \"5\""), "{wrong}");
+        assert!(item("{} x").contains("trailing"));
+        assert!(item("\u{feff}{}").contains("byte order mark"));
+        assert!(item(" ").contains("empty"));
+        let items = list::<NewItem>(br#"[{},{"key":7}]"#).expect_err("a number");
+        assert!(items.starts_with("[1].key: invalid type"), "{items}");
+    }
+
+    #[test]
+    fn places_are_found_in_depth_and_in_what_is_flattened() {
+        let settle = object::<Settle>(br#"{"items":[{"id":"x","outcome":"done"}]}"#);
+        assert!(settle.expect_err("no outcome").starts_with("items[0].outcome: unknown variant"));
+        let settings = |text: &str| object::<Settings>(text.as_bytes()).expect_err(text);
+        let meant = "unknown field `max_atempts`; `max_attempts` is meant, perhaps";
+        assert!(settings(r#"{"max_atempts":1}"#).ends_with(meant));
+        let staged = settings(r#"{"stages":[{"stage":"ocr","max_atempts":1}]}"#);
+        assert!(staged.ends_with(meant), "{staged}");
+        let claim = object::<Claim>(br#"{"queue":["a"]}"#).expect_err("no such field");
+        assert!(claim.contains("`queues` is meant"), "{claim}");
+    }
+
+    #[test]
+    fn a_distance_is_a_number_of_letters() {
+        assert_eq!(distance("kitten", "sitting"), 3);
+        assert_eq!(nearest("x", ["ab"].into_iter()), None);
+    }
+}
