@@ -30,6 +30,7 @@ Installs what is missing (and says so), then runs, cheapest failure first:
   test      cargo test --workspace, on real PostgreSQL servers where a test
             wants one (15 from Debian, 18 from a wheel in the target directory),
             with schemathesis in a virtual environment in the target directory
+  otel      lint and tests of the server with traces (--features otel)
 
 The first failure ends the run and says what to do. All of it stays under
 20 minutes on two cores; run it before every push.
@@ -80,7 +81,21 @@ const STEPS: &[Step] = &[
             cargo::run(schemathesis::told(postgres::told(&mut tests))).map(|()| None)
         },
     },
+    Step {
+        name: "otel",
+        remedy: "`cargo test -p windrow-server --features otel --test otel` repeats it",
+        run: traced,
+    },
 ];
+
+/// The server as it is with traces: what differs, and the tests that see it.
+fn traced() -> anyhow::Result<Option<&'static str>> {
+    let server = ["-p", "windrow-server", "--features", "otel"];
+    let lint = [&["clippy"], &server[..], &["--all-targets", "--", "-D", "warnings"]].concat();
+    cargo::run(&mut cargo::cargo(&lint))?;
+    let tests = [&["test"], &server[..], &["--test", "otel", "--test", "canary"]].concat();
+    cargo::run(postgres::told(&mut cargo::cargo(&tests))).map(|()| None)
+}
 
 const PROOFS: &[Step] = &[
     Step {

@@ -6,11 +6,13 @@
 //! store; the rules never need the text.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use crate::id::{ItemId, LeaseId};
 use crate::route::Route;
 use crate::time::Timestamp;
+use crate::trace;
 
 /// The number that a store gave to a queue's name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -280,7 +282,7 @@ impl Item {
 }
 
 /// What the producer said about an item.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Body {
     pub tenant: Arc<str>,
     pub queue: Arc<str>,
@@ -299,6 +301,19 @@ pub struct Body {
     pub payload: Payload,
     pub metadata: Option<String>,
     pub cloned_from: Option<ItemId>,
+}
+
+/// Field by field, as derived, but for the trace context: a request that is repeated from another
+/// span is still the same request.
+impl Hash for Body {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Body { tenant, queue, kind, op, key, group, collection, branch, .. } = self;
+        (tenant, queue, kind, op, key, group, collection, branch).hash(state);
+        let Body { source_type, source_info, reference, route, content_type, payload, .. } = self;
+        (source_type, source_info, reference, route, content_type, payload).hash(state);
+        trace::without(self.metadata.as_deref()).hash(state);
+        self.cloned_from.hash(state);
+    }
 }
 
 /// What the work is about: bytes that the queue never looks into.

@@ -27,8 +27,10 @@ pub mod settings;
 pub mod tally;
 pub mod text;
 pub mod time;
+pub mod trace;
 pub mod trail;
 pub mod transitions;
+pub mod vitals;
 
 pub use change::{Change, Changes};
 pub use command::{Answer, Command, Request};

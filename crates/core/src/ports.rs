@@ -13,6 +13,7 @@ use crate::tally::Tally;
 use crate::time::Timestamp;
 use crate::trail::Trail;
 use crate::transitions::Event;
+use crate::vitals::Vitals;
 
 /// Whose clock decides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,6 +82,8 @@ pub trait Store: Send + Sync + 'static {
     fn notes(&self, shelf: &str) -> impl Future<Output = Result<Vec<Note>, StoreError>> + Send;
     /// When something becomes due by itself: an item becomes visible or a lease expires.
     fn next_due(&self) -> impl Future<Output = Result<Option<Timestamp>, StoreError>> + Send;
+    /// How the store itself is, at `now` unless it keeps time by itself.
+    fn vitals(&self, now: Timestamp) -> impl Future<Output = Result<Vitals, StoreError>> + Send;
     /// Moves what is due at `now` into line and tells who listens.
     fn advance(&self, now: Timestamp) -> impl Future<Output = Result<(), StoreError>> + Send;
     /// Who is told when work is ready and what happened.

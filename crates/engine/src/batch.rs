@@ -16,6 +16,7 @@ use windrow_core::command::{Answer, Command, Request};
 use windrow_core::ports::{Now, Store, StoreError, Work};
 
 use crate::clock::{Clock, before};
+use crate::observe::Figures;
 
 type Reply = Result<Answer<Work>, StoreError>;
 
@@ -37,6 +38,7 @@ pub(crate) struct Batcher {
     /// Submits at once.
     width: usize,
     intake: Arc<Mutex<Intake>>,
+    figures: Arc<Figures>,
 }
 
 #[derive(Debug, Default)]
@@ -112,8 +114,8 @@ enum Told {
 }
 
 impl Batcher {
-    pub(crate) fn new(width: usize) -> Batcher {
-        Batcher { width: width.max(1), intake: Arc::default() }
+    pub(crate) fn new(width: usize, figures: Arc<Figures>) -> Batcher {
+        Batcher { width: width.max(1), intake: Arc::default(), figures }
     }
 
     /// Submits a request, alone or with others, and gives its answer.
@@ -202,8 +204,12 @@ impl Batcher {
             intake.take(count).into_iter().map(|one| (one.request, one.sender)).unzip()
         };
         batch.push(own);
-        let now = if store.keeps_time() { Now::Database } else { Now::Given(clock.now()) };
-        let mut answers = match store.submit(batch, now).await {
+        let at = clock.now();
+        let now = if store.keeps_time() { Now::Database } else { Now::Given(at) };
+        let micros = clock.micros();
+        let answered = store.submit(batch, now).await;
+        self.figures.committed(clock.micros().saturating_sub(micros), at);
+        let mut answers = match answered {
             Ok(answers) => answers,
             Err(error) => {
                 for sender in senders {

@@ -10,6 +10,10 @@ use windrow_core::Timestamp;
 /// A source of time. Simulations bring their own.
 pub trait Clock: Send + Sync + 'static {
     fn now(&self) -> Timestamp;
+    /// Microseconds since some moment, to measure how long something takes.
+    fn micros(&self) -> u64 {
+        self.now().0 * 1_000
+    }
     /// Waits until a moment has come.
     fn sleep_until(&self, at: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 }
@@ -53,6 +57,10 @@ impl SystemClock {
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         self.at.plus(self.started.elapsed().as_millis() as u64)
+    }
+
+    fn micros(&self) -> u64 {
+        self.started.elapsed().as_micros() as u64
     }
 
     #[expect(clippy::disallowed_methods, reason = "the clock is read here and nowhere else")]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use windrow_core::change::Lease;
 use windrow_core::command::{
     Answer, Cancelled, Command, Deleted, Enqueued, NewItem, Outcome, Renewed, Request, Retried,
     RetryMode, Scope, Settled,
@@ -19,6 +20,7 @@ use crate::admission::{Gate, Limits};
 use crate::batch::Batcher;
 use crate::clock::Clock;
 use crate::events::Ring;
+use crate::observe::{Figures, Observer};
 use crate::presence::{Presence, Worker};
 use crate::tick::Jobs;
 use crate::wake::Waiters;
@@ -55,6 +57,7 @@ pub struct Engine<S, C> {
 struct Ears {
     waiters: Waiters,
     ring: Ring,
+    figures: Arc<Figures>,
 }
 
 impl Listener for Ears {
@@ -63,6 +66,7 @@ impl Listener for Ears {
     }
 
     fn happened(&self, happened: &[Happened]) {
+        self.figures.happened(happened);
         self.ring.push(happened);
     }
 }
@@ -81,13 +85,14 @@ impl<S: Store, C: Clock> Engine<S, C> {
     /// A running queue over a store. `width` is how many submits the store takes at once.
     pub fn new(store: S, clock: C, limits: Limits, width: usize) -> Engine<S, C> {
         let epoch = clock.now().0;
-        let ears =
-            Arc::new(Ears { waiters: Waiters::default(), ring: Ring::new(epoch, EVENTS_KEPT) });
+        let (figures, ring) = (Arc::<Figures>::default(), Ring::new(epoch, EVENTS_KEPT));
+        let batcher = Batcher::new(width, Arc::clone(&figures));
+        let ears = Arc::new(Ears { waiters: Waiters::default(), ring, figures });
         store.listen(Arc::clone(&ears) as Arc<dyn Listener>);
         Engine {
             store,
             clock,
-            batcher: Batcher::new(width),
+            batcher,
             in_flight: Gate::new(limits.in_flight_max),
             waiting: Gate::new(limits.waiting_max),
             ears,
@@ -110,8 +115,12 @@ impl<S: Store, C: Clock> Engine<S, C> {
 
     /// The workers that are present.
     pub async fn workers(&self) -> Result<Vec<Worker>, Failure> {
-        let leases = self.store.leases().await?;
-        Ok(self.presence.workers(&leases, self.clock.now()))
+        Ok(self.workers_with(&self.store.leases().await?))
+    }
+
+    /// The same, given the leases that are live.
+    pub fn workers_with(&self, leases: &[Lease]) -> Vec<Worker> {
+        self.presence.workers(leases, self.clock.now())
     }
 
     /// What happened lately.
@@ -123,6 +132,16 @@ impl<S: Store, C: Clock> Engine<S, C> {
     /// that is being decided gets what it gets.
     pub fn close(&self) {
         self.ears.waiters.close();
+    }
+
+    /// What was counted since the engine began, and what happened lately.
+    pub fn figures(&self) -> &Figures {
+        &self.ears.figures
+    }
+
+    /// Has somebody told of every command. Whoever came first stays.
+    pub fn observe(&self, observers: Vec<Arc<dyn Observer>>) {
+        self.ears.figures.observe(observers);
     }
 
     /// Claims that wait for work now.
@@ -145,9 +164,17 @@ impl<S: Store, C: Clock> Engine<S, C> {
 
     /// Submits a command. Its answer is durable when this returns.
     pub async fn submit(&self, command: impl Into<Request>) -> Result<Answer<Work>, Failure> {
+        let (request, figures) = (command.into(), self.figures());
+        let begun = figures.begin(&request.command, self.clock.micros());
+        let answered = self.answer(request).await;
+        figures.end(begun, &answered, self.clock.micros());
+        answered
+    }
+
+    async fn answer(&self, request: Request) -> Result<Answer<Work>, Failure> {
         let overloaded = Failure::Overloaded { retry_after_ms: RETRY_AFTER_MS };
         let _pass = self.in_flight.enter().ok_or(overloaded)?;
-        match self.batcher.submit(&self.store, &self.clock, command.into()).await? {
+        match self.batcher.submit(&self.store, &self.clock, request).await? {
             Answer::Refused(refusal) => Err(Failure::Refused(refusal)),
             answer => Ok(answer),
         }

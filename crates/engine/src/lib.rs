@@ -12,14 +12,17 @@ mod claim;
 pub mod clock;
 mod engine;
 pub mod events;
+pub mod histogram;
+pub mod observe;
 pub mod presence;
 mod tick;
 mod wake;
+pub mod window;
 
 pub use admission::Limits;
 pub use clock::{Clock, SystemClock};
 pub use engine::{Engine, Failure};
-pub use tick::Job;
+pub use tick::{Job, Pulse};
 
 /// The first guide, compiled and run.
 #[cfg(doctest)]

@@ -30,6 +30,17 @@ pub struct Job {
     pub handled: u64,
 }
 
+/// Whether what must happen by itself happens.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Pulse {
+    /// When a step last came to its end.
+    pub last: Option<Timestamp>,
+    /// Whether this server does it, or another.
+    pub lead: Option<Lead>,
+    /// Since when no step has come to its end.
+    pub failing_since: Option<Timestamp>,
+}
+
 /// Longest time between two steps; leases expire at most this late.
 const STEP_MAX_MS: u64 = 1_000;
 /// Nobody ticked for so long: leases get their grace.
@@ -49,6 +60,7 @@ pub(crate) struct Jobs {
     pub(crate) reclaim: Job,
     pub(crate) sweep: Job,
     pub(crate) stepped: Option<Timestamp>,
+    pub(crate) pulse: Pulse,
 }
 
 impl Default for Jobs {
@@ -59,6 +71,7 @@ impl Default for Jobs {
             reclaim: job("reclaim", STEP_MAX_MS),
             sweep: job("sweep", STEP_MAX_MS),
             stepped: None,
+            pulse: Pulse::default(),
         }
     }
 }
@@ -74,9 +87,23 @@ impl Job {
 impl<S: Store, C: Clock> Engine<S, C> {
     /// Does everything that is due at `now`; says when there is something to do again.
     pub async fn step(&self) -> Result<Timestamp, Failure> {
+        let stepped = self.do_step().await;
+        let now = self.clock().now();
+        let pulse = &mut self.jobs().lock().pulse;
+        if stepped.is_ok() {
+            (pulse.last, pulse.failing_since) = (Some(now), None);
+        } else {
+            pulse.failing_since.get_or_insert(now);
+        }
+        stepped
+    }
+
+    async fn do_step(&self) -> Result<Timestamp, Failure> {
         let now = self.clock().now();
         let stepped = self.jobs().lock().stepped;
-        let gap = match self.store().lead().await? {
+        let lead = self.store().lead().await?;
+        self.jobs().lock().pulse.lead = Some(lead);
+        let gap = match lead {
             Lead::Alone => stepped.is_none_or(|last| now.since(last) > GAP_MS),
             Lead::Leads { idle_ms } => idle_ms > GAP_MS,
             Lead::Follows => return Ok(now.plus(STEP_MAX_MS)),
@@ -166,10 +193,18 @@ impl<S: Store, C: Clock> Engine<S, C> {
                 // The answer got lost: with its batch, or because the store has just stopped.
                 Err(Failure::Store(StoreError::OutcomeUnknown(_))) => continue,
                 // A full disk, too much under way: that passes.
-                Err(_) => self.clock().now().plus(STEP_MAX_MS),
+                Err(failure) => {
+                    self.figures().did_not_tick(&failure);
+                    self.clock().now().plus(STEP_MAX_MS)
+                }
             };
             self.clock().sleep_until(next).await;
         }
+    }
+
+    /// Whether steps are taken.
+    pub fn pulse(&self) -> Pulse {
+        self.jobs().lock().pulse
     }
 
     /// The engine's jobs, with their last and next runs.

@@ -4,7 +4,12 @@ mod bulk;
 mod cli;
 mod config;
 mod demo;
+mod health;
 mod http;
+mod logs;
+mod metrics;
+#[cfg(feature = "otel")]
+mod otel;
 mod store;
 mod supervisor;
 
@@ -19,6 +24,7 @@ fn main() -> std::process::ExitCode {
         Ok(()) => std::process::ExitCode::SUCCESS,
         // Whoever read the output has seen enough.
         Err(error) if is_closed_pipe(&error) => std::process::ExitCode::SUCCESS,
+        Err(error) if error.is::<logs::Said>() => std::process::ExitCode::FAILURE,
         Err(error) => {
             eprintln!("windrow: {error:#}");
             std::process::ExitCode::FAILURE

@@ -10,6 +10,7 @@ use windrow_core::explain::Explanation;
 use windrow_core::find::{Configured, Filter, Page};
 use windrow_core::note::Note;
 use windrow_core::ports::{Count, Enough, Inspected, Lead, Listener, Now, Store, StoreError, Work};
+use windrow_core::vitals::Vitals;
 use windrow_core::{Answer, Item, ItemId, Timestamp};
 use windrow_engine::{Engine, Limits, SystemClock};
 use windrow_store::embedded::disk::RealDisk;
@@ -26,6 +27,16 @@ pub(crate) type Queue = Engine<AnyStore, SystemClock>;
 pub(crate) enum AnyStore {
     Embedded(Embedded),
     Postgres(Postgres),
+}
+
+impl AnyStore {
+    /// Which of them it is, in a word.
+    pub(crate) const fn kind(&self) -> &'static str {
+        match self {
+            AnyStore::Embedded(_) => "embedded",
+            AnyStore::Postgres(_) => "postgres",
+        }
+    }
 }
 
 /// An open queue. The embedded store stops with it.
@@ -126,6 +137,10 @@ impl Store for AnyStore {
 
     async fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {
         ask!(self, store => store.next_due().await)
+    }
+
+    async fn vitals(&self, now: Timestamp) -> Result<Vitals, StoreError> {
+        ask!(self, store => store.vitals(now).await)
     }
 
     async fn advance(&self, now: Timestamp) -> Result<(), StoreError> {

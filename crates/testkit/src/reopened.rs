@@ -18,6 +18,7 @@ use windrow_core::find::{Configured, Filter, Page};
 use windrow_core::note::Note;
 use windrow_core::ports::{Count, Enough, Inspected, Listener, Now, Store, StoreError, Work};
 use windrow_core::trail::Progress;
+use windrow_core::vitals::Vitals;
 use windrow_core::{Answer, Item, ItemId, LeaseId, Request, RequestId, Timestamp};
 use windrow_store::embedded::Options;
 
@@ -259,6 +260,10 @@ impl Store for Reopened {
 
     async fn notes(&self, shelf: &str) -> Result<Vec<Note>, StoreError> {
         block_on(self.inside.lock().store.notes(shelf))
+    }
+
+    async fn vitals(&self, now: Timestamp) -> Result<Vitals, StoreError> {
+        block_on(self.inside.lock().store.vitals(now))
     }
 
     async fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {

@@ -90,5 +90,13 @@ macro_rules! reads_through {
             let $reading = $store.next_due();
             $how
         }
+
+        async fn vitals(
+            &$self,
+            now: ::windrow_core::Timestamp,
+        ) -> Result<::windrow_core::vitals::Vitals, ::windrow_core::ports::StoreError> {
+            let $reading = $store.vitals(now);
+            $how
+        }
     };
 }

@@ -18,3 +18,4 @@ pub mod read;
 pub mod settings;
 pub mod settle;
 pub mod time;
+mod unread;

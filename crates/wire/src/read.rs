@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::object::Object;
+use crate::unread::unread;
 
 /// What some programs put before a text.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -38,9 +39,9 @@ fn said<T: DeserializeOwned + JsonSchema>(bytes: &[u8], error: &serde_json::Erro
     let mut from = serde_json::Deserializer::from_slice(bytes);
     let found = serde_path_to_error::deserialize::<_, T>(&mut from).err();
     let (path, text) = match &found {
-        Some(found) => (found.path().to_string(), found.inner().to_string()),
+        Some(found) => (found.path().to_string(), unread(found.inner())),
         // All of it was read, and there is more.
-        None => (String::new(), error.to_string()),
+        None => (String::new(), unread(error)),
     };
     let text = meant::<T>(&text).unwrap_or(text);
     if path.is_empty() || path == "." { text } else { format!("{path}: {text}") }
@@ -112,7 +113,7 @@ mod tests {
         assert!(item(r#"{"paylod":1}"#).ends_with(meant));
         assert!(item(r#"{"zzzzzzzz":1}"#).contains("unknown field `zzzzzzzz`, expected one of"));
         let wrong = item(r#"{"priority":"5"}"#);
-        assert!(wrong.starts_with("priority: invalid type: string \"5\""), "{wrong}");
+        assert!(wrong.starts_with("priority: invalid type: string, expected"), "{wrong}");
         assert!(item("{} x").contains("trailing"));
         assert!(item("\u{feff}{}").contains("byte order mark"));
         assert!(item(" ").contains("empty"));

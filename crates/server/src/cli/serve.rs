@@ -5,13 +5,18 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use windrow_engine::observe::Observer;
 use windrow_store::postgres::Address;
 
 use super::config::Source;
 use super::place::{Place, database};
 use crate::bulk;
 use crate::config::{Config, Layers};
+use crate::health::{self, Watch};
 use crate::http::{self, App};
+use crate::logs;
+#[cfg(feature = "otel")]
+use crate::otel;
 use crate::store::Open;
 use crate::supervisor::Supervisor;
 
@@ -49,6 +54,12 @@ pub(super) struct Flags {
     /// machine itself: there are no tokens yet.
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
+    /// How log lines look: text (by default) or json.
+    #[arg(long, value_name = "FORMAT")]
+    log_format: Option<String>,
+    /// How much is logged: error, warn, info (by default) or debug.
+    #[arg(long, value_name = "LEVEL")]
+    log_level: Option<String>,
 }
 
 impl Flags {
@@ -57,13 +68,21 @@ impl Flags {
         let layers = self.source.layers()?;
         let layers = layers.with_flag("--data-dir", "store.data_dir", self.data_dir.clone())?;
         let layers = layers.with_flag("--store", "store.url", self.store.clone())?;
-        layers.with_flag("--listen", "server.listen", self.listen.clone())
+        let layers = layers.with_flag("--listen", "server.listen", self.listen.clone())?;
+        let layers = layers.with_flag("--log-format", "log.format", self.log_format.clone())?;
+        layers.with_flag("--log-level", "log.level", self.log_level.clone())
     }
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let layers = args.flags.layers()?;
     let config = Config::new(&layers)?;
+    let (format, level) = config.log;
+    logs::begin(format, level);
+    begin(&config).map_err(|error| logs::gave_up(format, error))
+}
+
+fn begin(config: &Config) -> anyhow::Result<()> {
     anyhow::ensure!(
         config.listen.ip().is_loopback(),
         "{} can be reached from other machines, and anybody there could do anything; listen on \
@@ -71,7 +90,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         config.listen
     );
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(serve(&config))
+    runtime.block_on(serve(config))
 }
 
 fn place(config: &Config) -> anyhow::Result<Place> {
@@ -94,9 +113,18 @@ async fn serve(config: &Config) -> anyhow::Result<()> {
         format!("cannot listen on {listen}; is another server there? choose another with --listen")
     })?;
     let open = Open::at(place).await?;
-    let app = App::new(Arc::clone(&open.queue));
-    let address = listener.local_addr()?;
-    eprintln!("windrow: the queue in {shown} is at http://{address}, described at /docs");
+    #[cfg_attr(not(feature = "otel"), expect(unused_mut, reason = "only traces add to it"))]
+    let mut observers: Vec<Arc<dyn Observer>> = vec![Arc::new(logs::Lines)];
+    #[cfg(feature = "otel")]
+    let tracer = config.otel.as_deref().map(otel::begin).transpose()?;
+    #[cfg(feature = "otel")]
+    observers.extend(tracer.clone().map(|tracer| tracer as Arc<dyn Observer>));
+    open.queue.observe(observers);
+    let watch = Arc::new(Watch::new(Arc::clone(&open.queue), config.health));
+    let app = App::new(Arc::clone(&open.queue), Arc::clone(&watch));
+    let (format, address) = (config.log.0, listener.local_addr()?);
+    logs::started(format, address, &shown);
+    tokio::spawn(health::watch(watch));
     let supervisor = Supervisor::from_environment();
     supervisor.ready(&format!("serving http://{address}"));
     let connections_max = room_for(config.connections_max);
@@ -113,12 +141,17 @@ async fn serve(config: &Config) -> anyhow::Result<()> {
         () = supervisor.alive() => {}
         () = signals.next() => {
             supervisor.stopping();
-            eprintln!("windrow: stopping; a second signal stops at once");
+            logs::stopping(format);
             app.stop();
-            tokio::select! {
-                ended = serving => ended??,
-                () = signals.next() => eprintln!("windrow: stopped at once"),
+            let at_once = tokio::select! {
+                ended = serving => ended?.map(|()| false)?,
+                () = signals.next() => true,
+            };
+            #[cfg(feature = "otel")]
+            if let Some(tracer) = tracer {
+                tracer.flush().await;
             }
+            logs::stopped(address, &shown, at_once);
         }
     }
     Ok(())

@@ -18,6 +18,23 @@ const fn key(name: &'static str, default: Option<&'static str>, what: &'static s
 }
 
 pub(crate) const KEYS: &[Key] = &[
+    key(
+        "health.oldest_s",
+        Some("3600"),
+        "how many seconds work may wait before health says so; twelve times that is red",
+    ),
+    key(
+        "health.stalled_s",
+        Some("60"),
+        "how many seconds nothing may happen in a queue where work waits",
+    ),
+    key("log.format", Some("text"), "text, or json for one object in each line"),
+    key("log.level", Some("info"), "error, warn, info or debug"),
+    key(
+        "otel.endpoint",
+        None,
+        "where traces go by OTLP/HTTP, such as http://127.0.0.1:4318; needs the feature otel",
+    ),
     key("server.listen", Some("127.0.0.1:7117"), "where to listen for HTTP"),
     key("server.connections_max", Some("10000"), "how many connections there may be at once"),
     key(

@@ -17,6 +17,9 @@ use anyhow::Context as _;
 pub(crate) use keys::KEYS;
 pub(crate) use layers::Layers;
 
+use crate::health::Thresholds;
+use crate::logs;
+
 /// What a server is told.
 #[derive(Debug)]
 pub(crate) struct Config {
@@ -27,6 +30,11 @@ pub(crate) struct Config {
     pub(crate) connections_max: usize,
     /// How long what is under way may take to end when the server stops.
     pub(crate) drain: Duration,
+    pub(crate) log: (logs::Format, logs::Level),
+    pub(crate) health: Thresholds,
+    /// Where traces go.
+    #[cfg_attr(not(feature = "otel"), expect(dead_code, reason = "refused if it is given"))]
+    pub(crate) otel: Option<String>,
 }
 
 impl Config {
@@ -51,6 +59,12 @@ impl Config {
             data_dir,
             connections_max: layers.parse("server.connections_max")?,
             drain: Duration::from_millis(drain_ms),
+            log: (layers.parse("log.format")?, layers.parse("log.level")?),
+            health: Thresholds::new(
+                layers.parse("health.oldest_s")?,
+                layers.parse("health.stalled_s")?,
+            ),
+            otel: traces_to(layers)?,
         })
     }
 }
@@ -77,6 +91,17 @@ impl FromStr for Listen {
         let chosen = found.iter().find(|address| address.is_ipv4()).or(found.first());
         chosen.copied().map(Listen).with_context(|| format!("nothing has that name; {how}"))
     }
+}
+
+fn traces_to(layers: &Layers) -> anyhow::Result<Option<String>> {
+    let endpoint = layers.get("otel.endpoint").map(str::to_owned);
+    anyhow::ensure!(
+        endpoint.is_none() || cfg!(feature = "otel"),
+        "otel.endpoint ({}) is given, and this windrow was built without traces; build it with \
+         --features otel",
+        layers.origin("otel.endpoint")
+    );
+    Ok(endpoint)
 }
 
 /// Where a user's programs keep what must survive.

@@ -97,5 +97,5 @@ fn called(id: &str) -> Called {
 }
 
 fn parse(id: &str) -> Result<ItemId, Refusal> {
-    id.parse().map_err(|_| Refusal::invalid("id", format!("{id:?} is not an item's id")))
+    id.parse().map_err(|_| Refusal::invalid("id", "is not an item's id"))
 }

@@ -28,18 +28,20 @@ use super::link::{HEAD_WITHIN, Link, Why};
 use super::pulse::{Arriving, Leaving, Phase, Pulse};
 use super::reply::{BODY_MAX, Failed};
 use super::{App, docs, host, operations, status, strict, table};
+use crate::logs;
 
 /// How many connections make room at once, in parts of all.
 const ROOM: usize = 100;
 
 /// All routes.
 pub(super) fn router(app: Arc<App>) -> Router {
-    table::routes(operations::all())
+    let router = table::routes(operations::all())
         .route("/api/v1/openapi.json", get(docs::document))
         .route("/docs", get(docs::page))
         .route("/", get(async || Redirect::to("/docs")))
         .route("/healthz", get(status::healthz))
         .route("/readyz", get(status::readyz))
+        .route("/metrics", get(status::metrics))
         .fallback(async || Failed::new(Code::NotFound, "there is no such path; see /docs"))
         .method_not_allowed_fallback(async || {
             Failed::new(Code::MethodNotAllowed, "the Allow header names what can be done here")
@@ -47,7 +49,10 @@ pub(super) fn router(app: Arc<App>) -> Router {
         .layer(DefaultBodyLimit::max(BODY_MAX))
         .layer(axum::middleware::from_fn(host::check))
         .layer(axum::middleware::from_fn(strict::check))
-        .with_state(app)
+        .layer(axum::middleware::from_fn(logs::request));
+    #[cfg(feature = "otel")]
+    let router = router.layer(axum::middleware::from_fn(crate::otel::within));
+    router.with_state(app)
 }
 
 /// Who is connected.

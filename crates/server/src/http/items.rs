@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windrow_core::command::{EnqueueOutcome, NewItem as CoreItem, RetryMode};
 use windrow_core::ports::Store as _;
-use windrow_core::{Refusal, command};
+use windrow_core::{Refusal, command, trace};
 use windrow_engine::Clock as _;
 use windrow_wire::answer::{Called, Each, Enqueued};
 use windrow_wire::item::{Explanation, Item};
@@ -37,6 +37,8 @@ pub(super) async fn enqueue(
     request: Request,
 ) -> Result<Response, Failed> {
     let id = request_id(request.headers())?;
+    let trace = request.headers().get("traceparent").and_then(|value| value.to_str().ok());
+    let trace = trace.map(str::to_owned);
     let lines = is_lines(request.headers())?;
     let bytes = whole(request, &app).await?;
     let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
@@ -47,9 +49,15 @@ pub(super) async fn enqueue(
     };
     let (queue, tenant): (Arc<str>, Arc<str>) = (queue.into(), TENANT.into());
     let now = app.queue.clock().now();
+    let item = |new: NewItem| {
+        let mut item = new.into_core(&queue, &tenant, now)?;
+        if let Some(trace) = &trace {
+            item.body.metadata = trace::keep(item.body.metadata.take(), trace);
+        }
+        Ok(item)
+    };
     if alone {
-        let items: Result<Vec<CoreItem>, Refusal> =
-            new.into_iter().map(|new| new.into_core(&queue, &tenant, now)).collect();
+        let items: Result<Vec<CoreItem>, Refusal> = new.into_iter().map(item).collect();
         let enqueued = app.queue.enqueue(items?, id).await?.pop();
         let enqueued = enqueued.ok_or_else(|| Failed::new(Code::Internal, "no answer"))??;
         let status = match enqueued.outcome {
@@ -59,7 +67,7 @@ pub(super) async fn enqueue(
         return Ok((status, Json(Enqueued::from(enqueued))).into_response());
     }
     let called = |new: &NewItem| Called { id: None, key: new.key.clone() };
-    let mut answers = Answers::new(new, called, |new| new.into_core(&queue, &tenant, now));
+    let mut answers = Answers::new(new, called, item);
     let items: Vec<CoreItem> = answers.take();
     // What is empty, or has nothing that could be asked, has its answer already.
     let each = if items.is_empty() { Vec::new() } else { app.queue.enqueue(items, id).await? };

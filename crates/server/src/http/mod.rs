@@ -24,6 +24,7 @@ mod table;
 use std::sync::Arc;
 
 use crate::bulk::Bulk;
+use crate::health::Watch;
 use crate::store::Queue;
 
 pub(crate) use connection::serve;
@@ -38,14 +39,15 @@ const TENANT: &str = "default";
 pub(crate) struct App {
     pub(crate) queue: Arc<Queue>,
     pub(crate) bulk: Bulk,
+    pub(crate) watch: Arc<Watch>,
     /// Set once the server shuts down: no new work is handed out.
     stopping: tokio::sync::watch::Sender<bool>,
 }
 
 impl App {
-    pub(crate) fn new(queue: Arc<Queue>) -> Arc<App> {
+    pub(crate) fn new(queue: Arc<Queue>, watch: Arc<Watch>) -> Arc<App> {
         let stopping = tokio::sync::watch::Sender::new(false);
-        Arc::new(App { queue, bulk: Bulk::new(), stopping })
+        Arc::new(App { queue, bulk: Bulk::new(), watch, stopping })
     }
 
     /// Waits until the server stops.
@@ -58,6 +60,7 @@ impl App {
     /// Hands out nothing any more, and takes no connections.
     pub(crate) fn stop(&self) {
         self.queue.close();
+        self.watch.stop();
         self.stopping.send_replace(true);
     }
 

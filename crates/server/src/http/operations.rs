@@ -18,6 +18,7 @@ use super::reply::Done;
 use super::status::{Stats, WorkerShown};
 use super::table::{Operation, Role};
 use super::{bulk, claims, items, list, queues, status};
+use crate::health::Health;
 
 /// The table. A route that is not here does not exist.
 pub(super) fn all() -> Vec<Operation> {
@@ -161,6 +162,14 @@ fn of_workers() -> Vec<Operation> {
             get(status::workers),
         )
         .gives::<Vec<WorkerShown>>(200),
+        of(
+            Method::GET,
+            "/health",
+            Role::Viewer,
+            "Whether work gets done: each check is green, yellow or red, with what to do.",
+            get(status::health),
+        )
+        .gives::<Health>(200),
     ]
 }
 

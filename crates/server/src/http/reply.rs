@@ -75,6 +75,7 @@ impl IntoResponse for Failed {
         let mut response =
             (status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), axum::Json(&self.0))
                 .into_response();
+        response.extensions_mut().insert(self.0.code);
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM));
         if let Some(ms) = self.0.retry_after_ms {
@@ -172,10 +173,7 @@ fn content_type(headers: &HeaderMap) -> Result<Option<String>, Failed> {
 pub(super) fn must_be_json(headers: &HeaderMap) -> Result<(), Failed> {
     match content_type(headers)?.as_deref() {
         None | Some("application/json") => Ok(()),
-        Some(other) => {
-            let detail = format!("{other:?} is not application/json");
-            Err(Failed::new(Code::UnsupportedType, detail))
-        }
+        Some(_) => Err(Failed::new(Code::UnsupportedType, "send application/json")),
     }
 }
 

@@ -2,23 +2,23 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::IntoResponse;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windrow_core::item::Status;
 use windrow_core::ports::{Count, Store as _};
 use windrow_engine::presence::Worker;
-use windrow_wire::problem::Code;
+use windrow_wire::problem::{Code, Problem};
 use windrow_wire::time::Time;
 
 use super::App;
 use super::reply::{Asked, Done, Failed};
-
-/// How long the store may take to answer before the server calls itself not ready.
-const READY_WITHIN: Duration = Duration::from_secs(2);
+use crate::health::Health;
+use crate::metrics;
 
 /// Items by status.
 #[derive(Clone, Copy, Default, Serialize, JsonSchema, Debug)]
@@ -132,14 +132,28 @@ pub(super) async fn healthz() -> Json<Done> {
 
 /// The store answers, and the server is not stopping.
 pub(super) async fn readyz(State(app): State<Arc<App>>) -> Result<Json<Done>, Failed> {
-    if app.is_stopping() {
+    let facts = app.watch.facts().await;
+    if facts.is_stopping {
         return Err(Failed::new(Code::Stopping, "the server is stopping"));
     }
-    match tokio::time::timeout(READY_WITHIN, app.queue.store().next_due()).await {
-        Ok(answered) => answered.map(|_| Done::YES).map_err(Failed::from),
+    match facts.store {
+        Ok(_) => Ok(Done::YES),
         Err(_) => {
-            let detail = format!("the store has not answered for {READY_WITHIN:?}");
-            Err(Failed::new(Code::StoreFailed, detail))
+            let health = app.watch.judge(&facts);
+            let store = health.checks.iter().find(|check| check.check == "store");
+            let why = store.map_or("the store does not answer", |check| &*check.says);
+            Err(Failed(Problem::new(Code::StoreFailed, why).retry_after(1_000)))
         }
     }
+}
+
+/// How everything is, with what to do about what is not well.
+pub(super) async fn health(State(app): State<Arc<App>>) -> Json<Health> {
+    Json(app.watch.health().await)
+}
+
+/// Figures for Prometheus.
+pub(super) async fn metrics(State(app): State<Arc<App>>) -> impl IntoResponse {
+    let page = metrics::page(&app.queue, &app.watch).await;
+    ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], page)
 }

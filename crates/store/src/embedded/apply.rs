@@ -294,15 +294,23 @@ impl Tables {
             self.progress.remove(&slot.serial);
             self.put_trail_record(no, slot.serial, &trail);
         }
-        self.track_cancelling(after);
+        self.track_marks(after);
         self.count(no, Some(before.status()), after.status(), Some(event), now);
     }
 
-    pub(crate) fn track_cancelling(&mut self, item: &Item) {
-        if item.has(Marks::CANCELLING) && !item.is_done() {
-            self.cancelling.insert(item.id.serial());
-        } else {
-            self.cancelling.remove(&item.id.serial());
+    /// Keeps the lists of items with a mark that somebody looks for.
+    pub(crate) fn track_marks(&mut self, item: &Item) {
+        let (serial, is_live) = (item.id.serial(), !item.is_done());
+        let lists = [
+            (Marks::CANCELLING, &mut self.cancelling),
+            (Marks::QUARANTINED, &mut self.quarantined),
+        ];
+        for (mark, list) in lists {
+            if is_live && item.has(mark) {
+                list.insert(serial);
+            } else {
+                list.remove(&serial);
+            }
         }
     }
 

@@ -14,6 +14,8 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use windrow_core::vitals::DiskSpace;
+
 /// The file that carries the single-instance lock. It is never removed: removing it would let two
 /// processes lock two files of that name.
 pub const LOCK_FILE: &str = "LOCK";
@@ -40,6 +42,11 @@ pub trait Disk: fmt::Debug + Send + Sync {
 
     /// Makes every create, rename and remove before this call durable.
     fn sync_dir(&self) -> io::Result<()>;
+
+    /// How much room there is, if that can be told.
+    fn space(&self) -> Option<DiskSpace> {
+        None
+    }
 
     /// Takes the single-instance lock, which is held until the guard is dropped.
     fn lock(&self) -> Result<DiskLock, LockError>;
@@ -201,6 +208,13 @@ impl Disk for RealDisk {
 
     fn sync_dir(&self) -> io::Result<()> {
         self.dir.sync_all()
+    }
+
+    fn space(&self) -> Option<DiskSpace> {
+        let told = rustix::fs::fstatvfs(&self.dir).ok()?;
+        // What is kept for the superuser is not room for us.
+        let bytes = |blocks: u64| blocks.saturating_mul(told.f_frsize);
+        Some(DiskSpace { free_bytes: bytes(told.f_bavail), total_bytes: bytes(told.f_blocks) })
     }
 
     fn lock(&self) -> Result<DiskLock, LockError> {

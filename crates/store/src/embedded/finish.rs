@@ -43,6 +43,7 @@ impl Tables {
         self.count(no, Some(before.status()), after.status(), Some(event), now);
         self.slab.free_key(no);
         self.cancelling.remove(&slot.serial);
+        self.quarantined.remove(&slot.serial);
         self.progress.remove(&slot.serial);
         let owner = self.owners.number(image.queue, image.tenant);
         if slot.group != NIL {
@@ -125,7 +126,7 @@ impl Tables {
         if let Some(trail) = trail {
             self.put_trail_record(no, slot.serial, &trail);
         }
-        self.track_cancelling(item);
+        self.track_marks(item);
         self.count(no, Some(entry.end.into()), item.status(), Some(event), now);
     }
 

@@ -33,6 +33,7 @@ mod snapshot;
 mod space;
 mod tables;
 mod threads;
+mod vitals;
 mod work;
 
 use std::collections::VecDeque;

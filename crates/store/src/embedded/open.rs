@@ -175,6 +175,7 @@ impl Tables {
             notes: Shelves::default(),
             retained: Default::default(),
             cancelling: Default::default(),
+            quarantined: Default::default(),
             unfolded: Default::default(),
             progress: HashMap::new(),
             ids: IdSource::new(StoreTag::new(hash_key.0 ^ hash_key.1), 0),
@@ -245,8 +246,12 @@ impl Tables {
         }
         self.slab.get_mut(no).spot = Spot::Nowhere;
         self.lanes.order(&slot, true);
-        if Marks::from_bits(slot.marks).has(Marks::CANCELLING) {
+        let marks = Marks::from_bits(slot.marks);
+        if marks.has(Marks::CANCELLING) {
             self.cancelling.insert(slot.serial);
+        }
+        if marks.has(Marks::QUARANTINED) {
+            self.quarantined.insert(slot.serial);
         }
         if slot.state == StateTag::Leased {
             let id = self.leases.id(slot.lease);

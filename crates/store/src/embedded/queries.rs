@@ -11,6 +11,7 @@ use windrow_core::note::Note;
 use windrow_core::ports::{Count, Enough, Inspected, Listener, Now, Store, StoreError, Work};
 use windrow_core::refusal::Refusal;
 use windrow_core::settings::Settings;
+use windrow_core::vitals::Vitals;
 use windrow_core::{Item, ItemId, Timestamp};
 
 use super::Embedded;
@@ -18,17 +19,17 @@ use super::tables::Tables;
 
 impl Embedded {
     /// Looks at the tables, and waits until what was seen is durable.
-    async fn look<T>(
+    pub(super) async fn look<T>(
         &self,
-        look: impl FnOnce(&Tables) -> Result<T, Refusal>,
+        look: impl FnOnce(&mut Tables) -> Result<T, Refusal>,
     ) -> Result<T, StoreError> {
         let (seen, group) = {
-            let tables = self.shared.tables.lock();
+            let mut tables = self.shared.tables.lock();
             // What stopped it may have left memory ahead of the log, so nothing of it is shown.
             if let Some(why) = self.poisoned() {
                 return Err(StoreError::Poisoned(why));
             }
-            (look(&tables), tables.observed())
+            (look(&mut tables), tables.observed())
         };
         self.shared.durable.until(group).await.map_err(StoreError::Poisoned)?;
         seen.map_err(|refusal| StoreError::NotApplied(refusal.to_string()))
@@ -139,6 +140,10 @@ impl Store for Embedded {
         let gate = tables.gates.values().filter(|until| **until > tables.now).min().copied();
         let lease = tables.leases.next();
         Ok([delayed, lease, gate].into_iter().flatten().min())
+    }
+
+    async fn vitals(&self, now: Timestamp) -> Result<Vitals, StoreError> {
+        self.look_after(now).await
     }
 
     async fn advance(&self, now: Timestamp) -> Result<(), StoreError> {

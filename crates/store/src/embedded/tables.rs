@@ -64,6 +64,8 @@ pub(crate) struct Tables {
     pub(crate) retained: BTreeSet<(u64, u64, u64)>,
     /// Parents that were cancelled and whose children still live.
     pub(crate) cancelling: BTreeSet<u64>,
+    /// Items that nobody gets until an operator looks.
+    pub(crate) quarantined: BTreeSet<u64>,
     /// Ended roots with children, by the second in which they ended.
     pub(crate) unfolded: BTreeSet<(u64, u64)>,
     pub(crate) progress: HashMap<u64, Progress>,

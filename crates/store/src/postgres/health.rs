@@ -50,6 +50,14 @@ impl Postgres {
     /// somebody may still want to see them. One sentence for each that is beyond the limits.
     pub async fn health(&self, limits: Limits) -> Result<Vec<String>, StoreError> {
         let client = self.shared.pool.get().await?;
+        Ok(self.held_back(&client, limits).await?)
+    }
+
+    pub(super) async fn held_back(
+        &self,
+        client: &Used,
+        limits: Limits,
+    ) -> Result<Vec<String>, Error> {
         let sql = "select what, age_s, transactions from (\
              select format('session %s (%s)', pid, coalesce(nullif(application_name, ''), \
                  backend_type)) as what, \

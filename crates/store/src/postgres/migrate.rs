@@ -17,7 +17,7 @@ pub struct Migration {
 }
 
 /// All steps, in order. One that has landed never changes.
-pub const MIGRATIONS: [Migration; 7] = [
+pub const MIGRATIONS: [Migration; 8] = [
     Migration { number: 1, name: "queue", sql: include_str!("schema/0001_queue.sql") },
     Migration { number: 2, name: "views", sql: include_str!("schema/0002_views.sql") },
     Migration { number: 3, name: "documents", sql: include_str!("schema/0003_documents.sql") },
@@ -25,6 +25,7 @@ pub const MIGRATIONS: [Migration; 7] = [
     Migration { number: 5, name: "claim", sql: include_str!("schema/0005_claim.sql") },
     Migration { number: 6, name: "notes", sql: include_str!("schema/0006_notes.sql") },
     Migration { number: 7, name: "find", sql: include_str!("schema/0007_find.sql") },
+    Migration { number: 8, name: "quarantine", sql: include_str!("schema/0008_quarantine.sql") },
 ];
 
 /// Held while a server migrates, so that ten that start at once do it in turn.

@@ -33,6 +33,7 @@ mod tell;
 mod tls;
 mod trail;
 mod tx;
+mod vitals;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

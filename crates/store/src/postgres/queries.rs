@@ -11,6 +11,7 @@ use windrow_core::item::{Marks, Status};
 use windrow_core::note::Note;
 use windrow_core::ports::{Count, Enough, Inspected, Lead, Listener, Now, Store, StoreError, Work};
 use windrow_core::settings::Settings;
+use windrow_core::vitals::Vitals;
 use windrow_core::{Answer, Item, ItemId, Ledger as _, Refusal, Timestamp};
 
 use super::desk::Desk;
@@ -191,6 +192,10 @@ impl Store for Postgres {
                    (select min(expires) from windrow.leases))";
         let row = client.query_one(step!(sql)).await?;
         Ok(row.get::<_, Option<i64>>(0).map(|at| Timestamp(at as u64)))
+    }
+
+    async fn vitals(&self, now: Timestamp) -> Result<Vitals, StoreError> {
+        Ok(self.look_after(now).await?)
     }
 
     async fn advance(&self, now: Timestamp) -> Result<(), StoreError> {

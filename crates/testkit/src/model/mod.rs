@@ -12,6 +12,7 @@ mod names;
 mod order;
 mod ready;
 mod state;
+mod vitals;
 
 use std::sync::Arc;
 
@@ -24,6 +25,7 @@ use windrow_core::invariants::check_tally;
 use windrow_core::item::Marks;
 use windrow_core::note::Note;
 use windrow_core::ports::{Count, Enough, Inspected, Listener, Now, Store, StoreError, Work};
+use windrow_core::vitals::Vitals;
 use windrow_core::{
     Answer, Item, ItemId, Ledger, Request, State as Doing, Status, Timestamp, decide,
 };
@@ -246,6 +248,10 @@ impl Store for Model {
             _ => None,
         });
         Ok(visible.chain(state.leases.values().map(|lease| lease.expires)).min())
+    }
+
+    async fn vitals(&self, now: Timestamp) -> Result<Vitals, StoreError> {
+        Ok(self.inside.lock().state.vitals(now))
     }
 
     async fn advance(&self, now: Timestamp) -> Result<(), StoreError> {

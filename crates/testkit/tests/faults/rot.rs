@@ -149,6 +149,9 @@ fn an_item_whose_body_has_rotted_is_quarantined_loudly_and_the_others_are_handed
     let named = unhealthy.contains(&second.to_string());
     assert!(named && unhealthy.contains("segment-0000000001.log"), "{unhealthy}");
     assert!(claim(&store, 9, now).is_none(), "nobody gets it");
+    let vitals = block_on(store.vitals(now)).unwrap();
+    assert_eq!((vitals.quarantined, vitals.warnings), (1, vec![unhealthy]));
+    assert!(vitals.waiting.is_empty(), "it is not in line");
     let items = grant.items.iter().map(|work| (work.item.id, Outcome::complete())).collect();
     ask(&store, Command::Settle { lease: grant.lease, items }, now).unwrap();
     let counts = block_on(store.counts()).unwrap();

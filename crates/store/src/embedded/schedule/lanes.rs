@@ -157,6 +157,11 @@ impl Lanes {
         &mut self.lanes[lane as usize]
     }
 
+    /// The oldest item in line in a lane, among tenants that `may`.
+    pub(crate) fn oldest_in(&mut self, lane: u32, may: impl Fn(u32) -> bool) -> Option<SlotNo> {
+        self.get_mut(lane).oldest(may)
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Lane)> {
         self.lanes.iter().enumerate().map(|(no, lane)| (no as u32, lane))
     }

@@ -1,0 +1,87 @@
+//! Vitals: how a store itself is, for whoever watches over it.
+//!
+//! Facts only. What of them is good or bad is decided by whoever asks.
+
+use std::sync::Arc;
+
+use crate::time::Timestamp;
+
+/// How a store is at a moment.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Vitals {
+    /// The moment, by the clock that the store decides by.
+    pub at: Timestamp,
+    /// Queues in which something could be claimed, by name.
+    pub waiting: Vec<Waiting>,
+    /// Resources that are closed, by name.
+    pub closed: Vec<Closed>,
+    /// Items that are set aside because a rule failed on them or they cannot be read.
+    pub quarantined: u64,
+    /// Bytes that the store takes, if it can tell.
+    pub used_bytes: Option<u64>,
+    /// Room on the disk that holds it, if it can tell.
+    pub disk: Option<DiskSpace>,
+    /// Whether it refuses new items for want of room, or would soon.
+    pub room: Room,
+    /// What the store itself says is not as it should be: each a sentence, without anything that a
+    /// user of the queue wrote.
+    pub warnings: Vec<String>,
+}
+
+/// How long the first in line of a queue has been there. An item that is delayed, or whose group is
+/// full, is not in line.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Waiting {
+    pub queue: Arc<str>,
+    /// Since when the first of those waits that anybody may claim.
+    pub open_since: Option<Timestamp>,
+    /// The same for those that are held back by a pause or a closed resource.
+    pub held_since: Option<Timestamp>,
+}
+
+impl Waiting {
+    /// Since when the first of all waits.
+    pub fn since(&self) -> Option<Timestamp> {
+        [self.open_since, self.held_since].into_iter().flatten().min()
+    }
+
+    /// Adds one that waits since a moment.
+    pub fn add(&mut self, since: Timestamp, is_held: bool) {
+        let first = if is_held { &mut self.held_since } else { &mut self.open_since };
+        *first = Some(first.map_or(since, |first| first.min(since)));
+    }
+
+    /// Of those that wait, the first of each queue.
+    pub fn first_of(each: impl Iterator<Item = (Arc<str>, Timestamp, bool)>) -> Vec<Waiting> {
+        let mut queues = std::collections::BTreeMap::<Arc<str>, Waiting>::new();
+        for (queue, since, is_held) in each {
+            let none = || Waiting { queue: Arc::clone(&queue), open_since: None, held_since: None };
+            queues.entry(Arc::clone(&queue)).or_insert_with(none).add(since, is_held);
+        }
+        queues.into_values().collect()
+    }
+}
+
+/// A resource that is closed.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Closed {
+    pub resource: Arc<str>,
+    pub until: Timestamp,
+}
+
+/// The disk that holds a store.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DiskSpace {
+    pub free_bytes: u64,
+    pub total_bytes: u64,
+}
+
+/// Whether a store has room for more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Room {
+    #[default]
+    Plenty,
+    /// Only what was set aside for settling what is there is left.
+    Reserve,
+    None,
+}

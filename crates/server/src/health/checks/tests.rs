@@ -1,0 +1,244 @@
+//! One table per check, from situations that happen.
+
+use std::sync::Arc;
+
+use windrow_core::change::Lease;
+use windrow_core::command::Claim;
+use windrow_core::vitals::{Closed, DiskSpace};
+use windrow_core::{LeaseId, Timestamp};
+use windrow_engine::Pulse;
+use windrow_engine::presence::Worker;
+use windrow_engine::window::{Commits, Flow};
+
+use super::super::facts::{QueueFlow, StoreFacts};
+use super::*;
+
+const NOW: Timestamp = Timestamp(1_000_000_000);
+const MINUTE: u64 = 60_000;
+const HOUR: u64 = 60 * MINUTE;
+
+fn ago(ms: u64) -> Timestamp {
+    Timestamp(NOW.0 - ms)
+}
+
+/// A server that has run for a day and has nothing to do.
+fn quiet() -> Facts {
+    Facts {
+        now: NOW,
+        started: ago(24 * HOUR),
+        is_stopping: false,
+        store: Ok(StoreFacts { vitals: Vitals { at: NOW, ..Vitals::default() }, ..<_>::default() }),
+        flows: Default::default(),
+        workers: Vec::new(),
+        pulse: Pulse { last: Some(ago(300)), lead: Some(Lead::Alone), failing_since: None },
+        commits: Commits::default(),
+    }
+}
+
+fn vitals(facts: &mut Facts) -> &mut Vitals {
+    &mut facts.store.as_mut().expect("it answers").vitals
+}
+
+/// What waits in a queue: open, and held back.
+fn waits(facts: &mut Facts, queue: &str, open: Option<u64>, held: Option<u64>) {
+    let waiting =
+        Waiting { queue: queue.into(), open_since: open.map(ago), held_since: held.map(ago) };
+    vitals(facts).waiting.push(waiting);
+}
+
+fn flows(facts: &mut Facts, queue: &str, went_well: u64, failed: u64, worked: u64) {
+    let flow = Flow { went_well, failed, ..Flow::default() };
+    facts.flows.insert(queue.into(), QueueFlow { flow, worked: Some(ago(worked)) });
+}
+
+fn worker(facts: &mut Facts, name: &str, queue: &str, waiting: usize) {
+    let offers = Arc::new(Claim::new(name, queue, 1));
+    let worker = Worker { name: name.into(), last_seen: NOW, waiting, leases: 0, offers };
+    facts.workers.push(worker);
+}
+
+fn lease(facts: &mut Facts, worker: &str) {
+    let store = facts.store.as_mut().expect("it answers");
+    store.leases.push(Lease {
+        id: LeaseId(7),
+        worker: worker.into(),
+        granted: ago(HOUR),
+        renewed: ago(1_000),
+        expires: NOW.plus(MINUTE),
+        lease_ms: 5 * MINUTE,
+        items: 1,
+    });
+}
+
+/// What a check says of a situation: its colour, and words that must be in it.
+#[track_caller]
+fn is(check: &str, status: Status, words: &str, situation: impl FnOnce(&mut Facts)) {
+    let mut facts = quiet();
+    situation(&mut facts);
+    let lines = all(&facts, Thresholds::new(3_600, 60));
+    let lines: Vec<&Check> = lines.iter().filter(|line| line.check == check).collect();
+    let worst = lines.iter().max_by_key(|line| line.status).expect("every check has a line");
+    assert_eq!(worst.status, status, "{lines:?}");
+    let shown = format!("{} {}", worst.of.as_deref().unwrap_or_default(), worst.says);
+    assert!(shown.contains(words), "{shown:?} lacks {words:?}");
+    assert_eq!(worst.remedy.is_some(), status != Status::Green, "{worst:?}");
+}
+
+use Status::{Green, Red, Yellow};
+
+#[test]
+fn a_quiet_server_is_green_in_every_line() {
+    let lines = all(&quiet(), Thresholds::new(3_600, 60));
+    assert!(lines.iter().all(|line| line.status == Green && line.remedy.is_none()), "{lines:#?}");
+    assert_eq!(lines.len(), 12);
+}
+
+#[test]
+fn a_server_that_stops_says_so() {
+    is("serving", Yellow, "stopping", |facts| facts.is_stopping = true);
+}
+
+#[test]
+fn the_store_answers_or_it_is_said_why_not() {
+    let failed = |trouble| move |facts: &mut Facts| facts.store = Err(trouble);
+    is("store", Green, "answers", |_| {});
+    is("store", Red, "failed write: disk gone", failed(Trouble::Poisoned("disk gone".into())));
+    is("store", Red, "2 s", failed(Trouble::Silent));
+    is("store", Red, "no route", failed(Trouble::Failed("no route".into())));
+}
+
+#[test]
+fn a_slow_store_is_told_from_a_fast_one_by_its_average() {
+    let took = |count, ms| {
+        move |facts: &mut Facts| {
+            facts.commits = Commits { count, micros: count * ms * 1_000 };
+        }
+    };
+    is("store_speed", Green, "4 ms", took(1_000, 4));
+    is("store_speed", Green, "3000 ms", took(2, 3_000)); // Two say nothing.
+    is("store_speed", Yellow, "300 ms", took(50, 300));
+    is("store_speed", Red, "2500 ms", took(3, 2_500));
+}
+
+#[test]
+fn a_full_disk_is_red_and_one_that_fills_up_yellow() {
+    let free = |free_bytes, total_bytes| {
+        move |facts: &mut Facts| {
+            vitals(facts).disk = Some(DiskSpace { free_bytes, total_bytes });
+        }
+    };
+    is("space", Green, "50.0 GiB of 100.0 GiB", free(50 << 30, 100 << 30));
+    is("space", Yellow, "4.0 GiB", free(4 << 30, 100 << 30));
+    is("space", Yellow, "512 MiB", free(512 << 20, 1 << 30));
+    is("space", Red, "refused", |facts| vitals(facts).room = Room::Reserve);
+    is("space", Red, "refused", |facts| vitals(facts).room = Room::None);
+    is("space", Green, "refused nothing", |_| {});
+}
+
+#[test]
+fn an_item_that_is_set_aside_is_red() {
+    is("quarantined", Red, "1 item set aside", |facts| vitals(facts).quarantined = 1);
+}
+
+#[test]
+fn what_the_store_warns_of_is_passed_on() {
+    let says = "session 7 holds back vacuum";
+    is("store_warning", Yellow, says, |facts| vitals(facts).warnings.push(says.into()));
+}
+
+#[test]
+fn ticks_that_fail_or_stay_away_are_noticed() {
+    is("tick", Yellow, "tried again", |facts| facts.pulse.failing_since = Some(ago(2_000)));
+    is("tick", Red, "for 30 s", |facts| facts.pulse.last = Some(ago(30_000)));
+    is("tick", Red, "for 24 h", |facts| facts.pulse.last = None);
+    is("tick", Green, "another server", |facts| facts.pulse.lead = Some(Lead::Follows));
+    let leads = Some(Lead::Leads { idle_ms: 0 });
+    is("tick", Green, "this server", |facts| facts.pulse.lead = leads);
+}
+
+#[test]
+fn a_closed_resource_is_named_with_when_it_opens() {
+    is("resource", Yellow, "llm closed for another 5 min", |facts| {
+        let closed = Closed { resource: "llm".into(), until: NOW.plus(5 * MINUTE) };
+        vitals(facts).closed.push(closed);
+    });
+}
+
+#[test]
+fn work_that_waits_for_an_hour_is_late_and_for_half_a_day_forgotten() {
+    is("oldest", Green, "59 min", |facts| waits(facts, "q", Some(59 * MINUTE), None));
+    is("oldest", Yellow, "q the first in line has waited for 61 min", |facts| {
+        waits(facts, "p", Some(MINUTE), None);
+        waits(facts, "q", Some(61 * MINUTE), None);
+    });
+    is("oldest", Red, "13 h", |facts| waits(facts, "q", Some(13 * HOUR), None));
+    // What is paused waits because somebody wants it to.
+    is("oldest", Green, "nothing waits", |facts| waits(facts, "q", None, Some(13 * HOUR)));
+    is("held", Yellow, "q work waits behind a pause", |facts| {
+        waits(facts, "q", None, Some(MINUTE));
+    });
+}
+
+#[test]
+fn a_queue_stalls_when_work_waits_and_nothing_happens() {
+    let waiting = |ms| move |facts: &mut Facts| waits(facts, "q", Some(ms), None);
+    is("stalled", Green, "work is done", waiting(59_000));
+    is("stalled", Red, "q work waits and nothing has happened for 5 min: no worker", |facts| {
+        waits(facts, "q", Some(5 * MINUTE), None);
+        worker(facts, "w", "another", 1);
+    });
+    is("stalled", Red, "workers wait and get nothing", |facts| {
+        waits(facts, "q", Some(5 * MINUTE), None);
+        worker(facts, "w", "q", 1);
+    });
+    is("stalled", Red, "ask for nothing any more", |facts| {
+        waits(facts, "q", Some(5 * MINUTE), None);
+        worker(facts, "w", "q", 0);
+    });
+    is("stalled", Red, "for 2 min", |facts| {
+        waits(facts, "q", Some(5 * MINUTE), None);
+        flows(facts, "q", 3, 0, 2 * MINUTE);
+    });
+    is("stalled", Green, "work is done", |facts| {
+        waits(facts, "q", Some(5 * MINUTE), None);
+        flows(facts, "q", 3, 0, 10_000);
+    });
+}
+
+#[test]
+fn a_queue_whose_workers_are_busy_for_long_is_not_stalled() {
+    is("stalled", Green, "work is done", |facts| {
+        waits(facts, "q", Some(5 * MINUTE), None);
+        worker(facts, "w", "q", 0);
+        lease(facts, "w");
+    });
+    // At another server, so that nobody here knows what it works on.
+    is("stalled", Green, "work is done", |facts| {
+        waits(facts, "q", Some(5 * MINUTE), None);
+        lease(facts, "elsewhere");
+    });
+    is("stalled", Red, "no worker", |facts| {
+        waits(facts, "q", Some(5 * MINUTE), None);
+        worker(facts, "w", "another", 0);
+        lease(facts, "w");
+    });
+}
+
+#[test]
+fn everything_failing_is_red_and_most_of_it_yellow() {
+    let flow = |well, failed| move |facts: &mut Facts| flows(facts, "q", well, failed, 0);
+    is("failing", Green, "went well", flow(0, 4));
+    is("failing", Red, "q all of 5 attempts in the last 5 minutes failed", flow(0, 5));
+    is("failing", Yellow, "60 of 70 attempts", flow(10, 60));
+    is("failing", Green, "went well", flow(60, 10));
+}
+
+#[test]
+fn a_thousand_queues_that_stall_do_not_make_a_thousand_lines() {
+    let mut facts = quiet();
+    for number in 0..1_000 {
+        waits(&mut facts, &format!("q{number}"), Some(13 * HOUR), None);
+    }
+    let lines = all(&facts, Thresholds::new(3_600, 60));
+    assert_eq!(lines.iter().filter(|line| line.check == "stalled").count(), LINES_MAX);
+}

@@ -1,0 +1,192 @@
+//! Logs: what the server says of itself, a line at a time, on standard error.
+//!
+//! This is the only module that writes log lines, and each kind of line is a function that takes
+//! ids, numbers and codes. Of what a caller asked, nothing else is ever said: no payload, result,
+//! key, name or text of an error. Sentences are logged only of what the server does by itself, such
+//! as opening its store. Lines of other crates are left out, because they might say more.
+
+mod operations;
+mod requests;
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::str::FromStr;
+
+use tracing_subscriber::Layer as _;
+use tracing_subscriber::filter::{FilterFn, LevelFilter};
+use tracing_subscriber::layer::SubscriberExt as _;
+use windrow_engine::Failure;
+
+pub(crate) use operations::Lines;
+pub(crate) use requests::request;
+
+use crate::health::Status;
+
+/// How lines look.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Format {
+    Text,
+    Json,
+}
+
+impl FromStr for Format {
+    type Err = &'static str;
+
+    fn from_str(word: &str) -> Result<Format, &'static str> {
+        match word {
+            "text" => Ok(Format::Text),
+            "json" => Ok(Format::Json),
+            _ => Err("must be text or json"),
+        }
+    }
+}
+
+/// How much is said.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Level(tracing::Level);
+
+impl FromStr for Level {
+    type Err = &'static str;
+
+    fn from_str(word: &str) -> Result<Level, &'static str> {
+        Ok(Level(match word {
+            "error" => tracing::Level::ERROR,
+            "warn" => tracing::Level::WARN,
+            "info" => tracing::Level::INFO,
+            "debug" => tracing::Level::DEBUG,
+            _ => return Err("must be error, warn, info or debug"),
+        }))
+    }
+}
+
+/// The error was logged, and need not be said again.
+#[derive(Debug)]
+pub(crate) struct Said;
+
+impl fmt::Display for Said {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the log says why")
+    }
+}
+
+impl std::error::Error for Said {}
+
+/// From here on lines are written.
+pub(crate) fn begin(format: Format, level: Level) {
+    let ours: FilterFn = FilterFn::new(|line| line.target().starts_with("windrow"));
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_target(false);
+    let lines = match format {
+        Format::Text => lines.with_ansi(false).boxed(),
+        Format::Json => {
+            lines.json().flatten_event(true).with_current_span(false).with_span_list(false).boxed()
+        }
+    };
+    let lines = lines.with_filter(ours).with_filter(LevelFilter::from_level(level.0));
+    let lines = tracing_subscriber::registry().with(lines);
+    // A second call, as tests of one process make, changes nothing.
+    let _first_stays = tracing::subscriber::set_global_default(lines);
+}
+
+/// The server takes requests. `store` is a path, or an address without a password.
+pub(crate) fn started(format: Format, address: SocketAddr, store: &str) {
+    if format == Format::Text {
+        eprintln!("windrow: the queue in {store} is at http://{address}, described at /docs");
+    }
+    tracing::info!(%address, store, version = env!("CARGO_PKG_VERSION"), "started");
+}
+
+pub(crate) fn stopping(format: Format) {
+    if format == Format::Text {
+        eprintln!("windrow: stopping; a second signal stops at once");
+    }
+    tracing::info!("stopping");
+}
+
+/// It has stopped as it was told.
+pub(crate) fn stopped(address: SocketAddr, store: &str, at_once: bool) {
+    tracing::info!(%address, store, at_once, "stopped");
+}
+
+/// It did not start, or could not go on. In text the program says why at its end anyway.
+pub(crate) fn gave_up(format: Format, error: anyhow::Error) -> anyhow::Error {
+    if format == Format::Text {
+        return error;
+    }
+    tracing::error!(reason = format!("{error:#}"), "gave up");
+    Said.into()
+}
+
+/// Spans were not taken where they should go. Nothing of them is said.
+#[cfg(feature = "otel")]
+pub(crate) fn not_exported(spans: usize, reason: &str) {
+    tracing::warn!(spans, reason, "traces not exported");
+}
+
+/// A check of health turned to another colour. What it says names queues and resources at most.
+pub(crate) fn health_changed(check: &str, status: Status, says: &str) {
+    match status {
+        Status::Green => tracing::info!(check, status = status.name(), says, "health"),
+        _ => tracing::warn!(check, status = status.name(), says, "health"),
+    }
+}
+
+/// What happens by itself did not happen this time.
+fn did_not_tick(failure: &Failure) {
+    tracing::warn!(code = code(failure), reason = failure.to_string(), "tick failed");
+}
+
+/// What went wrong, by the name that callers see.
+pub(crate) fn code(failure: &Failure) -> &'static str {
+    use windrow_core::ports::StoreError;
+    match failure {
+        Failure::Refused(refusal) => refusal.code(),
+        Failure::Overloaded { .. } => "overloaded",
+        Failure::Store(StoreError::NotApplied(_)) => "store_failed",
+        Failure::Store(StoreError::Closed) => "stopping",
+        Failure::Store(StoreError::OutcomeUnknown(_)) => "outcome_unknown",
+        Failure::Store(StoreError::Poisoned(_)) => "poisoned",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn only_words_that_mean_something_are_understood() {
+        assert_eq!("json".parse(), Ok(Format::Json));
+        assert_eq!("JSON".parse::<Format>(), Err("must be text or json"));
+        assert_eq!("debug".parse(), Ok(Level(tracing::Level::DEBUG)));
+        assert_eq!("trace".parse::<Level>(), Err("must be error, warn, info or debug"));
+    }
+
+    /// Files of the program outside this module that write a line of the log.
+    fn writers(folder: &Path, found: &mut Vec<String>) {
+        for entry in std::fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() && !path.ends_with("logs") {
+                writers(&path, found);
+            } else if path.extension().is_some_and(|ending| ending == "rs") {
+                let text = std::fs::read_to_string(&path).expect("a text");
+                if text.contains("tracing::") || text.contains("log::info!") {
+                    found.push(path.display().to_string());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_other_module_writes_log_lines() {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let mut found = Vec::new();
+        for folder in ["src", "../engine/src", "../core/src", "../store/src", "../wire/src"] {
+            writers(&here.join(folder), &mut found);
+        }
+        assert_eq!(found, Vec::<String>::new());
+        // The search finds what it looks for.
+        writers(&here.join("src/logs"), &mut found);
+        assert_eq!(found.len(), 3);
+    }
+}

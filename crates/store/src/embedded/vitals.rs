@@ -1,0 +1,97 @@
+//! How the store itself is: what waits, what is closed, how much room there is.
+
+use std::sync::Arc;
+
+use windrow_core::Timestamp;
+use windrow_core::ports::StoreError;
+use windrow_core::vitals::{Closed, Room, Vitals, Waiting};
+
+use super::Embedded;
+use super::log::Space;
+use super::schedule::slab::SlotNo;
+use super::tables::Tables;
+
+impl Embedded {
+    /// Waits for the disk, as every read does: a disk that hangs shows here.
+    pub(super) async fn look_after(&self, now: Timestamp) -> Result<Vitals, StoreError> {
+        let vitals = self.look(|tables| {
+            let at = now.max(tables.now);
+            let closed = tables.gates.iter().filter(|(_, until)| **until > at);
+            let closed = closed
+                .map(|(resource, until)| Closed { resource: Arc::clone(resource), until: *until });
+            let mut closed: Vec<Closed> = closed.collect();
+            closed.sort();
+            Ok(Vitals {
+                at,
+                closed,
+                waiting: tables.first_in_line(at),
+                quarantined: tables.quarantined.len() as u64,
+                used_bytes: Some(tables.segments.total_bytes()),
+                warnings: tables.unhealthy.borrow().iter().cloned().collect(),
+                ..Vitals::default()
+            })
+        });
+        let mut vitals = vitals.await?;
+        vitals.disk = self.shared.disk.space();
+        vitals.room = self.room();
+        // The keeper is busy while it works; what it has to say can wait until the next look.
+        if let Some(keeper) = self.shared.keeper.try_lock() {
+            vitals.warnings.extend(keeper.trouble.clone());
+        }
+        Ok(vitals)
+    }
+
+    fn room(&self) -> Room {
+        match self.shared.writer.lock().space() {
+            Space::Plenty => Room::Plenty,
+            Space::Reserve => Room::Reserve,
+            Space::None => Room::None,
+        }
+    }
+}
+
+impl Tables {
+    /// Since when the first in line of each queue waits.
+    fn first_in_line(&mut self, now: Timestamp) -> Vec<Waiting> {
+        let mut first = Vec::new();
+        for lane in 0..self.lanes.iter().count() as u32 {
+            let name = self.lanes.get(lane).name;
+            let queue = Arc::clone(self.names.text(name.queue));
+            if self.is_held(lane, now) {
+                let oldest = self.lanes.oldest_in(lane, |_| true);
+                first.extend(oldest.map(|no| (queue, self.since(no), true)));
+                continue;
+            }
+            let Tables { lanes, pauses, .. } = self;
+            let is_paused = |tenant: u32| {
+                pauses.tenants.contains(&(name.queue, tenant))
+                    || pauses.cells.contains(&(name.queue, name.stage, tenant))
+            };
+            let open = lanes.oldest_in(lane, |tenant| !is_paused(tenant));
+            let held = match pauses.tenants.is_empty() && pauses.cells.is_empty() {
+                true => None,
+                false => lanes.oldest_in(lane, is_paused),
+            };
+            first.extend(open.map(|no| (Arc::clone(&queue), self.since(no), false)));
+            first.extend(held.map(|no| (queue, self.since(no), true)));
+        }
+        Waiting::first_of(first.into_iter())
+    }
+
+    /// Whether a lane is held back as a whole. Too much ahead does not count: what is ahead waits
+    /// itself, and says so.
+    fn is_held(&self, lane: u32, now: Timestamp) -> bool {
+        let lane = self.lanes.get(lane);
+        let (queue, stage) = (lane.name.queue, lane.name.stage);
+        let until = lane.policy.resource.as_ref().and_then(|resource| self.gates.get(resource));
+        self.pauses.queues.contains(&queue)
+            || self.pauses.stages.contains(&(queue, stage))
+            || until.is_some_and(|until| *until > now)
+    }
+
+    /// Since when an item in line can be claimed.
+    fn since(&self, no: SlotNo) -> Timestamp {
+        let slot = self.slab.get(no);
+        self.id(slot.serial).created_at().max(Timestamp(slot.until))
+    }
+}

@@ -1,0 +1,67 @@
+//! How the store itself is: what waits, what is closed, how much it takes.
+//!
+//! Reads the first of each seat by the index and small tables; never what has ended.
+
+use std::sync::Arc;
+
+use windrow_core::Timestamp;
+use windrow_core::vitals::{Closed, Vitals, Waiting};
+
+use super::tx::step;
+use super::{Error, HealthLimits, Postgres};
+
+/// The first in line of each seat, by queue and by whether a pause or a closed resource holds it
+/// back. A serial has the millisecond of its item's creation in its upper bits.
+const WAITING: &str = "select f.queue_name, f.is_held, min(f.since) from (\
+       select p.queue_name, greatest(s.first >> 16, i.not_before) as since, \
+         exists (select from windrow.pauses x where x.queue = p.queue_name \
+             and (x.stage is null or x.stage = p.stage) \
+             and (x.tenant is null or x.tenant = t.name)) \
+           or exists (select from windrow.gates g \
+             where g.resource = p.resource and g.closed_until > $1) as is_held \
+       from windrow.policies p cross join lateral windrow.seats(p.lane) s \
+       join windrow.items i on i.serial = s.first join windrow.names t on t.no = s.tenant) f \
+     group by 1, 2";
+
+const CLOSED: &str = "select resource, closed_until from windrow.gates where closed_until > $1 \
+     order by resource collate \"C\"";
+
+const FIGURES: &str = "select \
+       (select count(*) from windrow.items where marks & 4 = 4), \
+       (select sum(pg_total_relation_size(c.oid))::bigint from pg_class c \
+         where c.relnamespace = 'windrow'::regnamespace and c.relkind = 'r')";
+
+const NOW: &str = "select (extract(epoch from clock_timestamp()) * 1000)::bigint";
+
+impl Postgres {
+    pub(super) async fn look_after(&self, now: Timestamp) -> Result<Vitals, Error> {
+        let client = self.shared.pool.get().await?;
+        let at = match self.shared.keeps_time {
+            true => Timestamp(client.query_one(step!(NOW)).await?.get::<_, i64>(0) as u64),
+            false => now.max(self.shared.latest()),
+        };
+        let ms = at.0 as i64;
+        let waiting = client.query(step!(WAITING, ms)).await?;
+        let waiting = waiting.iter().map(|row| {
+            let since = Timestamp(row.get::<_, i64>(2) as u64);
+            (Arc::from(row.get::<_, &str>(0)), since, row.get::<_, bool>(1))
+        });
+        let closed = client.query(step!(CLOSED, ms)).await?;
+        let closed = closed.iter().map(|row| Closed {
+            resource: Arc::from(row.get::<_, &str>(0)),
+            until: Timestamp(row.get::<_, i64>(1) as u64),
+        });
+        let figures = client.query_one(step!(FIGURES)).await?;
+        let mut warnings = self.warnings().to_vec();
+        warnings.extend(self.held_back(&client, HealthLimits::default()).await?);
+        Ok(Vitals {
+            at,
+            waiting: Waiting::first_of(waiting),
+            closed: closed.collect(),
+            quarantined: figures.get::<_, i64>(0) as u64,
+            used_bytes: figures.get::<_, Option<i64>>(1).map(|bytes| bytes as u64),
+            warnings,
+            ..Vitals::default()
+        })
+    }
+}

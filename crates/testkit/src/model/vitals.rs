@@ -1,0 +1,44 @@
+//! How the model is: what waits, and what holds it back.
+
+use std::sync::Arc;
+
+use windrow_core::explain::{Reason, explain};
+use windrow_core::item::Marks;
+use windrow_core::rules::claim::Gate;
+use windrow_core::vitals::{Closed, Vitals, Waiting};
+use windrow_core::{Item, State as Doing, Timestamp};
+
+use super::state::State;
+
+impl State {
+    pub(super) fn vitals(&self, now: Timestamp) -> Vitals {
+        let at = now.max(self.now);
+        let closed = self.gates.iter().filter(|(_, until)| **until > at);
+        let first = self.items.values().filter_map(|item| self.waits(item, at));
+        let aside = |item: &&Item| item.has(Marks::QUARANTINED) && !item.is_done();
+        Vitals {
+            at,
+            waiting: Waiting::first_of(first),
+            closed: closed
+                .map(|(resource, until)| Closed { resource: resource.clone(), until: *until })
+                .collect(),
+            quarantined: self.items.values().filter(aside).count() as u64,
+            ..Vitals::default()
+        }
+    }
+
+    /// The queue of an item in line, since when it is, and whether something holds it back.
+    fn waits(&self, item: &Item, now: Timestamp) -> Option<(Arc<str>, Timestamp, bool)> {
+        let Doing::Pending { not_before } = item.state else { return None };
+        let mut is_held = false;
+        for reason in explain(self, item.id, now).ok()?.reasons {
+            match reason {
+                Reason::NextInLine | Reason::Held(Gate::TooMuchAhead { .. }) => {}
+                Reason::Held(Gate::Paused | Gate::ResourceClosed { .. }) => is_held = true,
+                _ => return None,
+            }
+        }
+        let queue = self.bodies.get(&item.id)?.queue.clone();
+        Some((queue, item.id.created_at().max(not_before), is_held))
+    }
+}
