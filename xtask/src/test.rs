@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 
 use crate::setup::{self, Need, postgres, schemathesis};
-use crate::{Verb, cargo, delegate, deny, tidy};
+use crate::{Verb, cargo, codegen, delegate, deny, tidy};
 
 pub(crate) const VERB: Verb = Verb {
     name: "test",
@@ -27,6 +27,7 @@ Installs what is missing (and says so), then runs, cheapest failure first:
   lint      cargo clippy, warnings denied
   tidy      the house rules: sizes, names, layers, documents (cargo xtask tidy)
   deny      licences, sources and bans of all dependencies (cargo xtask deny)
+  codegen   the code of the Cap'n Proto schemas is up to date (cargo xtask codegen)
   test      cargo test --workspace, on real PostgreSQL servers where a test
             wants one (15 from Debian, 18 from a wheel in the target directory),
             with schemathesis in a virtual environment in the target directory
@@ -71,6 +72,11 @@ const STEPS: &[Step] = &[
         name: "deny",
         remedy: "read the reason in deny.toml; `cargo xtask deny` repeats only this step",
         run: deny::check,
+    },
+    Step {
+        name: "codegen",
+        remedy: "run `cargo xtask codegen` and commit what it made",
+        run: || codegen::check().map(|()| None),
     },
     Step {
         name: "test",
@@ -132,8 +138,8 @@ fn run(words: Vec<OsString>) -> anyhow::Result<()> {
         _ => bail!("test takes --all or nothing; try --help"),
     };
     use Need::*;
-    let tools = [Rustfmt, Clippy, CargoDeny, Postgres15, Postgres18, PgBouncer, Schemathesis];
-    setup::ensure(&tools)?;
+    setup::ensure(&[Rustfmt, Clippy, CargoDeny, Capnp, CapnpcRust])?;
+    setup::ensure(&[Postgres15, Postgres18, PgBouncer, Schemathesis])?;
 
     let short_took = take(STEPS)?;
     if short_took > BUDGET {

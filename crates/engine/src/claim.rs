@@ -1,6 +1,9 @@
 //! Claims that may wait for work.
 
+use std::future::Future;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::Poll;
 
 use windrow_core::command::{Answer, Claim, Command, Grant, Request};
 use windrow_core::limits::RETRY_AFTER_MS;
@@ -18,13 +21,26 @@ impl<S: Store, C: Clock> Engine<S, C> {
         wait_ms: u64,
         request: Option<RequestId>,
     ) -> Result<Option<Grant<Work>>, Failure> {
+        self.claim_unless(claim, wait_ms, request, std::future::pending()).await
+    }
+
+    /// The same for a caller who may go away. Dropping a claim while work is being taken loses that
+    /// work until its lease ends; this one stops waiting when the caller is `gone`, and what it has
+    /// taken by then it gives, to be handed back.
+    pub async fn claim_unless(
+        &self,
+        claim: Claim,
+        wait_ms: u64,
+        request: Option<RequestId>,
+        gone: impl Future<Output = ()>,
+    ) -> Result<Option<Grant<Work>>, Failure> {
         let claim = Arc::new(claim);
         let now = self.clock().now();
         let _open = self.presence().claiming(&claim, now);
         if wait_ms == 0 {
             return self.try_claim(&claim, request).await;
         }
-        self.claim_waiting(&claim, now.plus(wait_ms), request).await
+        self.claim_waiting(&claim, now.plus(wait_ms), request, pin!(gone)).await
     }
 
     async fn try_claim(
@@ -47,6 +63,7 @@ impl<S: Store, C: Clock> Engine<S, C> {
         claim: &Arc<Claim>,
         deadline: Timestamp,
         request: Option<RequestId>,
+        mut gone: Pin<&mut impl Future<Output = ()>>,
     ) -> Result<Option<Grant<Work>>, Failure> {
         let full = Failure::Overloaded { retry_after_ms: RETRY_AFTER_MS };
         let _pass = self.waiting.enter().ok_or(full)?;
@@ -61,9 +78,24 @@ impl<S: Store, C: Clock> Engine<S, C> {
             if claimed.is_some() || is_over {
                 return Ok(claimed);
             }
-            if before(self.clock(), deadline, ticket.called()).await.is_none() {
-                return self.try_claim(claim, request).await;
+            match before(self.clock(), deadline, called(ticket.called(), gone.as_mut())).await {
+                Some(true) => {}
+                Some(false) => return Ok(None),
+                None => return self.try_claim(claim, request).await,
             }
         }
     }
+}
+
+/// Whether somebody is called before they are gone.
+async fn called(
+    call: impl Future<Output = ()>,
+    mut gone: Pin<&mut impl Future<Output = ()>>,
+) -> bool {
+    let mut call = pin!(call);
+    std::future::poll_fn(|cx| match gone.as_mut().poll(cx) {
+        Poll::Ready(()) => Poll::Ready(false),
+        Poll::Pending => call.as_mut().poll(cx).map(|()| true),
+    })
+    .await
 }

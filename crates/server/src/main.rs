@@ -10,6 +10,7 @@ mod logs;
 mod metrics;
 #[cfg(feature = "otel")]
 mod otel;
+mod rpc;
 mod store;
 mod supervisor;
 

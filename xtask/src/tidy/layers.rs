@@ -53,6 +53,7 @@ const LAWS: &[Law] = &[
         for_tests: &[],
         outside: Outside::Only(&[
             "base64",
+            "capnp",
             "schemars",
             "serde",
             "serde_json",

@@ -4,6 +4,7 @@ mod check;
 mod config;
 pub(crate) mod data_dir;
 mod dump;
+mod import;
 mod migrate;
 mod moving;
 pub(crate) mod place;
@@ -24,7 +25,7 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// Run the queue as a server that any program can use over HTTP.
+    /// Run the queue as a server that any program can use over HTTP or RPC.
     Serve(serve::Args),
     /// Show how a server would be configured.
     Config(config::Args),
@@ -39,6 +40,8 @@ enum Command {
     Check(check::Args),
     /// Make the schema of a database, bring it up to date, or look how far it is.
     Migrate(migrate::Args),
+    /// Take over what waits in another queue.
+    Import(import::Args),
     /// Move a store from a data directory into a database, or back.
     Move(moving::Args),
 }
@@ -51,6 +54,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Dump(args) => dump::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Migrate(args) => migrate::run(&args),
+        Command::Import(args) => import::run(&args),
         Command::Move(args) => moving::run(&args),
     }
 }

@@ -1,6 +1,8 @@
 //! `windrow serve`: the queue for any program, until it is told to stop.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use tokio::net::TcpListener;
@@ -11,12 +13,13 @@ use windrow_store::postgres::Address;
 use super::config::Source;
 use super::place::{Place, database};
 use crate::bulk;
-use crate::config::{Config, Layers};
+use crate::config::{Config, Layers, Rpc};
 use crate::health::{self, Watch};
 use crate::http::{self, App};
 use crate::logs;
 #[cfg(feature = "otel")]
 use crate::otel;
+use crate::rpc;
 use crate::store::Open;
 use crate::supervisor::Supervisor;
 
@@ -54,6 +57,14 @@ pub(super) struct Flags {
     /// machine itself: there are no tokens yet.
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
+    /// Where to listen for Cap'n Proto RPC, or `off`; by default on the port after that of HTTP,
+    /// 127.0.0.1:7118. Only addresses of this machine itself.
+    #[arg(long, value_name = "ADDRESS|off")]
+    rpc_listen: Option<String>,
+    /// The queue of the plain calls over RPC (add, poll, remove, extend), `rpc` by default. Its
+    /// settings are theirs: what expires is there again at once, what is removed is gone.
+    #[arg(long, value_name = "NAME")]
+    rpc_queue: Option<String>,
     /// How log lines look: text (by default) or json.
     #[arg(long, value_name = "FORMAT")]
     log_format: Option<String>,
@@ -65,12 +76,18 @@ pub(super) struct Flags {
 impl Flags {
     /// Everything that a server is told, these flags last.
     pub(super) fn layers(&self) -> anyhow::Result<Layers> {
-        let layers = self.source.layers()?;
-        let layers = layers.with_flag("--data-dir", "store.data_dir", self.data_dir.clone())?;
-        let layers = layers.with_flag("--store", "store.url", self.store.clone())?;
-        let layers = layers.with_flag("--listen", "server.listen", self.listen.clone())?;
-        let layers = layers.with_flag("--log-format", "log.format", self.log_format.clone())?;
-        layers.with_flag("--log-level", "log.level", self.log_level.clone())
+        let said = [
+            ("--data-dir", "store.data_dir", &self.data_dir),
+            ("--store", "store.url", &self.store),
+            ("--listen", "server.listen", &self.listen),
+            ("--rpc-listen", "server.rpc_listen", &self.rpc_listen),
+            ("--rpc-queue", "server.rpc_queue", &self.rpc_queue),
+            ("--log-format", "log.format", &self.log_format),
+            ("--log-level", "log.level", &self.log_level),
+        ];
+        said.into_iter().try_fold(self.source.layers()?, |layers, (flag, key, value)| {
+            layers.with_flag(flag, key, value.clone())
+        })
     }
 }
 
@@ -83,12 +100,14 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn begin(config: &Config) -> anyhow::Result<()> {
-    anyhow::ensure!(
-        config.listen.ip().is_loopback(),
-        "{} can be reached from other machines, and anybody there could do anything; listen on \
-         127.0.0.1 and put a proxy that asks for credentials before it",
-        config.listen
-    );
+    for listen in [Some(config.listen), config.rpc.as_ref().map(|rpc| rpc.listen)] {
+        anyhow::ensure!(
+            listen.is_none_or(|listen| listen.ip().is_loopback()),
+            "{} can be reached from other machines, and anybody there could do anything; listen \
+             on 127.0.0.1 and put a proxy that asks for credentials before it",
+            listen.map(|listen| listen.to_string()).unwrap_or_default()
+        );
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(serve(config))
 }
@@ -109,9 +128,11 @@ async fn serve(config: &Config) -> anyhow::Result<()> {
             format!("the database at {}", Address::parse(&options.url)?.shown())
         }
     };
-    let listener = TcpListener::bind(listen).await.with_context(|| {
-        format!("cannot listen on {listen}; is another server there? choose another with --listen")
-    })?;
+    let listener = bind(listen, "--listen").await?;
+    let rpc_listener = match &config.rpc {
+        Some(rpc) => Some((rpc, bind(rpc.listen, "--rpc-listen").await?)),
+        None => None,
+    };
     let open = Open::at(place).await?;
     #[cfg_attr(not(feature = "otel"), expect(unused_mut, reason = "only traces add to it"))]
     let mut observers: Vec<Arc<dyn Observer>> = vec![Arc::new(logs::Lines)];
@@ -133,8 +154,17 @@ async fn serve(config: &Config) -> anyhow::Result<()> {
         async move { queue.run().await }
     });
     tokio::spawn(bulk::run(Arc::clone(&app)));
-    let mut serving =
-        tokio::spawn(http::serve(Arc::clone(&app), listener, connections_max, config.drain));
+    let by_rpc = match rpc_listener {
+        Some((rpc, listener)) => Some(begin_rpc(&app, rpc, listener, config.drain)?),
+        None => None,
+    };
+    let by_http = http::serve(Arc::clone(&app), listener, connections_max, config.drain);
+    let mut serving = tokio::spawn(async {
+        match by_rpc {
+            Some(by_rpc) => tokio::try_join!(by_http, by_rpc).map(|_| ()),
+            None => by_http.await,
+        }
+    });
     tokio::select! {
         stopped = ticking => anyhow::bail!("the queue stopped: {}", stopped?),
         ended = &mut serving => ended??,
@@ -167,6 +197,25 @@ fn room_for(wanted: usize) -> usize {
         eprintln!("windrow: at most {room} connections, because {files} files may be open");
     }
     room.min(wanted)
+}
+
+async fn bind(listen: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(listen).await.with_context(|| {
+        format!("cannot listen on {listen}; is another server there? choose another with {flag}")
+    })
+}
+
+/// Says where RPC is; what it gives serves it.
+fn begin_rpc(
+    app: &Arc<App>,
+    config: &Rpc,
+    listener: TcpListener,
+    drain: Duration,
+) -> anyhow::Result<impl Future<Output = std::io::Result<()>> + use<>> {
+    let Rpc { queue, deadlines, .. } = config;
+    eprintln!("windrow: RPC is at {}, its plain calls on queue {queue}", listener.local_addr()?);
+    let shared = rpc::Shared::new(Arc::clone(app), queue);
+    Ok(rpc::serve(shared, listener, *deadlines, drain))
 }
 
 /// Whoever tells the process to stop.

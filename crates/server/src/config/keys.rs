@@ -43,6 +43,22 @@ pub(crate) const KEYS: &[Key] = &[
         "how long what is under way may take to end when the server stops",
     ),
     key(
+        "server.rpc_listen",
+        None,
+        "where to listen for RPC, or off; by default on the port after that of server.listen",
+    ),
+    key("server.rpc_queue", Some("rpc"), "the queue of add, poll, remove and extend over RPC"),
+    key(
+        "server.rpc_frame_ms",
+        Some("30000"),
+        "how long a message over RPC may take to arrive, and an answer to be taken",
+    ),
+    key(
+        "server.rpc_idle_ms",
+        Some("3600000"),
+        "how long a connection over RPC may be without a word and without a call under way",
+    ),
+    key(
         "store.data_dir",
         None,
         "the directory that holds the store's files; by default windrow in your state directory",

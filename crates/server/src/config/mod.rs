@@ -14,6 +14,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
+use crate::rpc::Deadlines;
+
 pub(crate) use keys::KEYS;
 pub(crate) use layers::Layers;
 
@@ -24,6 +26,8 @@ use crate::logs;
 #[derive(Debug)]
 pub(crate) struct Config {
     pub(crate) listen: SocketAddr,
+    /// None if there is no RPC.
+    pub(crate) rpc: Option<Rpc>,
     /// Where the store is: one of these.
     pub(crate) store: Option<String>,
     pub(crate) data_dir: PathBuf,
@@ -35,6 +39,14 @@ pub(crate) struct Config {
     /// Where traces go.
     #[cfg_attr(not(feature = "otel"), expect(dead_code, reason = "refused if it is given"))]
     pub(crate) otel: Option<String>,
+}
+
+/// What a server is told about RPC.
+#[derive(Debug)]
+pub(crate) struct Rpc {
+    pub(crate) listen: SocketAddr,
+    pub(crate) queue: String,
+    pub(crate) deadlines: Deadlines,
 }
 
 impl Config {
@@ -53,8 +65,10 @@ impl Config {
         }
         let data_dir = data_dir.map_or_else(state_dir, |path| Ok(path.into()))?;
         let drain_ms: u64 = layers.parse("server.drain_ms")?;
+        let listen = layers.parse::<Listen>("server.listen")?.0;
         Ok(Config {
-            listen: layers.parse::<Listen>("server.listen")?.0,
+            listen,
+            rpc: rpc(layers, listen)?,
             store: store.map(str::to_owned),
             data_dir,
             connections_max: layers.parse("server.connections_max")?,
@@ -102,6 +116,21 @@ fn traces_to(layers: &Layers) -> anyhow::Result<Option<String>> {
         layers.origin("otel.endpoint")
     );
     Ok(endpoint)
+}
+
+fn rpc(layers: &Layers, http: SocketAddr) -> anyhow::Result<Option<Rpc>> {
+    let listen = match layers.get("server.rpc_listen") {
+        Some("off") => return Ok(None),
+        Some(_) => layers.parse::<Listen>("server.rpc_listen")?.0,
+        // Port 0 is any that is free, for both.
+        None if http.port() == 0 => http,
+        None => SocketAddr::new(http.ip(), http.port().checked_add(1).unwrap_or_default()),
+    };
+    let ms = |name| layers.parse::<u64>(name).map(Duration::from_millis);
+    let deadlines =
+        Deadlines { frame: ms("server.rpc_frame_ms")?, idle: ms("server.rpc_idle_ms")? };
+    let queue = layers.parse("server.rpc_queue")?;
+    Ok(Some(Rpc { listen, queue, deadlines }))
 }
 
 /// Where a user's programs keep what must survive.

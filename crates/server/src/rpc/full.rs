@@ -1,0 +1,363 @@
+//! The full queue: everything that can be asked, with answers per item.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use windrow_core::command::{Command, EnqueueOutcome, Request, RetryMode, Scope};
+use windrow_core::ports::Store as _;
+use windrow_core::{Answer, ItemId, Refusal};
+use windrow_engine::Clock as _;
+use windrow_wire::problem::Code;
+use windrow_wire::queue_capnp as wire;
+use windrow_wire::queue_capnp::windrow;
+use windrow_wire::rpc::settle::Answers;
+use windrow_wire::rpc::shown::ByStatus;
+use windrow_wire::rpc::{Wrong, item_id, item_ids, lease_id, new, request_id, settle, shown, work};
+use windrow_wire::settings::Settings;
+
+use super::connection::Meter;
+use super::{Shared, TENANT, handing, wrong};
+
+pub(super) struct Full {
+    shared: Shared,
+    meter: Rc<Meter>,
+}
+
+impl Full {
+    pub(super) fn new(shared: Shared, meter: Rc<Meter>) -> Full {
+        Full { shared, meter }
+    }
+
+    fn queue(&self) -> &crate::store::Queue {
+        &self.shared.app.queue
+    }
+}
+
+/// Does what a call asks, and writes why not if it cannot.
+macro_rules! answer {
+    ($self:ident, $results:ident, $body:expr) => {{
+        let _call = $self.meter.call()?;
+        let done: Result<(), Wrong> = async { $body }.await;
+        if let Err(wrong) = done {
+            wrong.write($results.get().init_refused());
+        }
+        Ok(())
+    }};
+}
+
+/// Writes an answer for each, or why there is none.
+macro_rules! each {
+    ($list:ident, $answers:expr, |$into:ident, $one:ident| $write:expr) => {
+        for (at, answer) in (0..).zip($answers) {
+            let mut $into = $list.reborrow().get(at);
+            match answer {
+                Ok($one) => $write,
+                Err(refused) => Wrong::from(refused).write($into.init_refused()),
+            }
+        }
+    };
+}
+
+impl windrow::Server for Full {
+    async fn enqueue(
+        self: Rc<Self>,
+        params: windrow::EnqueueParams,
+        mut results: windrow::EnqueueResults,
+    ) -> Result<(), capnp::Error> {
+        answer!(self, results, {
+            let request = params.get()?;
+            let id = request_id(request.get_request_id()?)?;
+            let items = new::enqueued(request, TENANT, self.queue().clock().now())?;
+            let each = self.queue().enqueue(items, id).await.map_err(wrong)?;
+            let mut list = results.get().init_each(each.len() as u32);
+            each!(list, each, |into, enqueued| {
+                into.set_id(&enqueued.id.0.to_be_bytes());
+                into.set_outcome(match enqueued.outcome {
+                    EnqueueOutcome::Created => wire::EnqueueOutcome::Created,
+                    EnqueueOutcome::Duplicate => wire::EnqueueOutcome::Duplicate,
+                    EnqueueOutcome::Replaced => wire::EnqueueOutcome::Replaced,
+                    EnqueueOutcome::Successor => wire::EnqueueOutcome::Successor,
+                });
+            });
+            Ok(())
+        })
+    }
+
+    async fn claim(
+        self: Rc<Self>,
+        params: windrow::ClaimParams,
+        mut results: windrow::ClaimResults,
+    ) -> Result<(), capnp::Error> {
+        answer!(self, results, {
+            if self.shared.app.is_stopping() {
+                return Err(Wrong::new(Code::Stopping, "no work is handed out any more"));
+            }
+            let request = params.get()?;
+            let (claim, wait_ms) = (work::claim(request)?, request.get_wait_ms());
+            let id = request_id(request.get_request_id()?)?;
+            let granted = handing::claim(&self.shared, claim, wait_ms, id).await.map_err(wrong)?;
+            if let Some(grant) = granted.and_then(handing::Handing::over) {
+                work::granted(results.get(), &grant);
+            }
+            Ok(())
+        })
+    }
+
+    async fn renew(
+        self: Rc<Self>,
+        params: windrow::RenewParams,
+        mut results: windrow::RenewResults,
+    ) -> Result<(), capnp::Error> {
+        answer!(self, results, {
+            let request = params.get()?;
+            let lease_ms = Some(request.get_lease_ms()).filter(|ms| *ms > 0);
+            let renewed = self.queue().renew(lease_id(request.get_lease()?)?, lease_ms).await;
+            let renewed = renewed.map_err(wrong)?;
+            let mut into = results.get();
+            into.set_expires_at(renewed.expires_at.0);
+            let mut held = into.init_held(renewed.held.len() as u32);
+            for (at, id) in (0..).zip(&renewed.held) {
+                held.set(at, &id.0.to_be_bytes());
+            }
+            Ok(())
+        })
+    }
+
+    async fn progress(
+        self: Rc<Self>,
+        params: windrow::ProgressParams,
+        mut results: windrow::ProgressResults,
+    ) -> Result<(), capnp::Error> {
+        answer!(self, results, {
+            let request = params.get()?;
+            let lease = lease_id(request.get_lease()?)?;
+            let mut answers = Answers::new(request.get_items()?, settle::progressed);
+            let told = self.queue().progress(lease, answers.take()).await.map_err(wrong)?;
+            let mut list = results.get().init_each(answers.len());
+            each!(list, answers.with(told), |into, _told| {
+                let _: wire::done::Builder<'_> = into.reborrow();
+            });
+            Ok(())
+        })
+    }
+
+    async fn settle(
+        self: Rc<Self>,
+        params: windrow::SettleParams,
+        mut results: windrow::SettleResults,
+    ) -> Result<(), capnp::Error> {
+        answer!(self, results, {
+            let request = params.get()?;
+            let lease = lease_id(request.get_lease()?)?;
+            let (id, now) = (request_id(request.get_request_id()?)?, self.queue().clock().now());
+            let read = |item: wire::settle::Reader<'_>| settle::settled(item, TENANT, now);
+            let mut answers = Answers::new(request.get_items()?, read);
+            let command = Command::Settle { lease, items: answers.take() };
+            let settled = self.queue().submit(Request { id, command }).await.map_err(wrong)?;
+            let Answer::Settled(settled) = settled else {
+                return Err(Refusal::Internal.into());
+            };
+            let mut list = results.get().init_each(answers.len());
+            each!(list, answers.with(settled), |into, settled| {
+                into.set_id(&settled.id.0.to_be_bytes());
+                into.set_ending(shown::ending(settled.ending));
+            });
+            Ok(())
+        })
+    }
+
+    async fn cancel(
+        self: Rc<Self>,
+        params: windrow::CancelParams,
+        mut results: windrow::CancelResults,
+    ) -> Result<(), capnp::Error> {
+        answer!(self, results, {
+            let items = item_ids(params.get()?.get_items()?)?;
+            let each = self.queue().cancel(items).await.map_err(wrong)?;
+            let mut list = results.get().init_each(each.len() as u32);
+            each!(list, each, |into, cancelled| {
+                into.set_id(&cancelled.id.0.to_be_bytes());
+                into.set_ongoing(cancelled.ongoing);
+            });
+            Ok(())
+        })
+    }
+
+    async fn retry(
+        self: Rc<Self>,
+        params: windrow::RetryParams,
+        mut results: windrow::RetryResults,
+    ) -> Result<(), capnp::Error> {
+        answer!(self, results, {
+            let request = params.get()?;
+            let (items, mode) = (item_ids(request.get_items()?)?, request.get_mode()?);
+            let stage = request.get_from_stage()?.to_str()?;
+            let stage = Some(stage).filter(|stage| !stage.is_empty());
+            let mut each = Vec::with_capacity(items.len());
+            for item in items {
+                each.push(self.retry_one(item, mode, stage).await);
+            }
+            let mut list = results.get().init_each(each.len() as u32);
+            each!(list, each, |into, retried| {
+                into.set_id(&retried.id.0.to_be_bytes());
+                into.set_reset(retried.reset);
+            });
+            Ok(())
+        })
+    }
+
+    async fn delete(
+        self: Rc<Self>,
+        params: windrow::DeleteParams,
+        mut results: windrow::DeleteResults,
+    ) -> Result<(), capnp::Error> {
+        answer!(self, results, {
+            let items = item_ids(params.get()?.get_items()?)?;
+            let mut each = Vec::with_capacity(items.len());
+            for item in items {
+                each.push(self.queue().delete(item).await.map_err(wrong));
+            }
+            let mut list = results.get().init_each(each.len() as u32);
+            each!(list, each, |into, deleted| into.set_removed(deleted.removed));
+            Ok(())
+        })
+    }
+
+    async fn prioritise(
+        self: Rc<Self>,
+        params: windrow::PrioritiseParams,
+        mut results: windrow::PrioritiseResults,
+    ) -> Result<(), capnp::Error> {
+        answer!(self, results, {
+            let request = params.get()?;
+            let items = item_ids(request.get_items()?)?;
+            let each = self.queue().prioritise(items, request.get_priority()).await;
+            let each = each.map_err(wrong)?;
+            let mut list = results.get().init_each(each.len() as u32);
+            each!(list, each, |into, _done| {
+                let _: wire::done::Builder<'_> = into.reborrow();
+            });
+            Ok(())
+        })
+    }
+
+    async fn pause(
+        self: Rc<Self>,
+        params: windrow::PauseParams,
+        mut results: windrow::PauseResults,
+    ) -> Result<(), capnp::Error> {
+        answer!(self, results, self.queue().pause(scope(params.get()?)?).await.map_err(wrong))
+    }
+
+    async fn resume(
+        self: Rc<Self>,
+        params: windrow::ResumeParams,
+        mut results: windrow::ResumeResults,
+    ) -> Result<(), capnp::Error> {
+        answer!(self, results, self.queue().resume(scope(params.get()?)?).await.map_err(wrong))
+    }
+
+    async fn configure(
+        self: Rc<Self>,
+        params: windrow::ConfigureParams,
+        mut results: windrow::ConfigureResults,
+    ) -> Result<(), capnp::Error> {
+        answer!(self, results, {
+            let request = params.get()?;
+            let settings: Settings = serde_json::from_str(request.get_settings()?.to_str()?)
+                .map_err(|error| Wrong::new(Code::Malformed, format!("settings: {error}")))?;
+            let queue = request.get_queue()?.to_str()?;
+            self.queue().configure(queue, settings.into()).await.map_err(wrong)
+        })
+    }
+
+    async fn inspect(
+        self: Rc<Self>,
+        params: windrow::InspectParams,
+        mut results: windrow::InspectResults,
+    ) -> Result<(), capnp::Error> {
+        answer!(self, results, {
+            let item = item_id(params.get()?.get_id()?)?;
+            let seen = self.queue().store().inspect(item).await?;
+            let seen = seen.ok_or(Refusal::NotFound { item })?;
+            shown::inspected(results.get().init_item(), &seen);
+            Ok(())
+        })
+    }
+
+    async fn explain(
+        self: Rc<Self>,
+        params: windrow::ExplainParams,
+        mut results: windrow::ExplainResults,
+    ) -> Result<(), capnp::Error> {
+        answer!(self, results, {
+            let item = item_id(params.get()?.get_id()?)?;
+            let explained = self.queue().explain(item).await.map_err(wrong)?;
+            let explained = explained.ok_or(Refusal::NotFound { item })?;
+            let mut into = results.get();
+            into.set_status(shown::status(explained.status));
+            shown::reasons(into.init_reasons(explained.reasons.len() as u32), &explained);
+            Ok(())
+        })
+    }
+
+    async fn stats(
+        self: Rc<Self>,
+        params: windrow::StatsParams,
+        mut results: windrow::StatsResults,
+    ) -> Result<(), capnp::Error> {
+        answer!(self, results, {
+            let request = params.get()?;
+            let queue = request.get_queue()?.to_str()?;
+            let tenant = request.get_tenant()?.to_str()?;
+            let is_asked = |asked: &str, name: &str| asked.is_empty() || asked == name;
+            let counts = self.queue().store().counts().await?;
+            let mut all = ByStatus::default();
+            let mut places: BTreeMap<(&str, &str), ByStatus> = BTreeMap::new();
+            for count in &counts {
+                if is_asked(queue, &count.queue) && is_asked(tenant, &count.tenant) {
+                    let place = places.entry((&count.queue, &count.tenant)).or_default();
+                    place[count.status as usize] += count.items;
+                    all[count.status as usize] += count.items;
+                }
+            }
+            let mut into = results.get();
+            shown::write_counts(into.reborrow().init_all(), &all);
+            let mut list = into.init_places(places.len() as u32);
+            for (at, ((queue, tenant), counts)) in (0..).zip(&places) {
+                let mut into = list.reborrow().get(at);
+                into.set_queue(*queue);
+                into.set_tenant(*tenant);
+                shown::write_counts(into.init_counts(), counts);
+            }
+            Ok(())
+        })
+    }
+}
+
+impl Full {
+    async fn retry_one(
+        &self,
+        item: ItemId,
+        mode: wire::RetryMode,
+        from_stage: Option<&str>,
+    ) -> Result<windrow_core::command::Retried, Wrong> {
+        let seen = self.queue().store().inspect(item).await?;
+        let seen = seen.ok_or(Refusal::NotFound { item })?;
+        // A child cannot be cloned away from its tree.
+        let mode = match mode {
+            wire::RetryMode::Clone if seen.item.is_root() => RetryMode::Clone,
+            wire::RetryMode::Clone | wire::RetryMode::Reset => RetryMode::Reset,
+        };
+        self.queue().retry(item, mode, from_stage.map(Into::into)).await.map_err(wrong)
+    }
+}
+
+fn scope(scope: wire::scope::Reader<'_>) -> Result<Scope, Wrong> {
+    let part = |text: &str| Some(text).filter(|text| !text.is_empty()).map(Into::into);
+    Ok(Scope {
+        queue: scope.get_queue()?.to_str()?.into(),
+        stage: part(scope.get_stage()?.to_str()?),
+        tenant: part(scope.get_tenant()?.to_str()?),
+    })
+}
