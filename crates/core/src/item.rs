@@ -340,6 +340,14 @@ impl Payload {
         }
     }
 
+    /// The bytes, if they are here.
+    pub fn inline(&self) -> Option<&[u8]> {
+        match self {
+            Payload::Inline(bytes) => Some(bytes),
+            Payload::Blob(_) => None,
+        }
+    }
+
     pub fn blob(&self) -> Option<BlobRef> {
         match self {
             Payload::Inline(_) => None,

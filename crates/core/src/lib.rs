@@ -19,6 +19,7 @@ pub mod limits;
 pub mod note;
 pub mod planted;
 pub mod ports;
+pub mod queue;
 pub mod refusal;
 pub mod retry;
 pub mod route;

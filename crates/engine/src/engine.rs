@@ -219,18 +219,21 @@ impl<S: Store, C: Clock> Engine<S, C> {
         expect!(self.submit(Command::Cancel { items }).await?, Cancelled)
     }
 
-    /// Runs an ended item again, with everything below it that failed, however much that is.
+    /// Runs an ended item again, with everything below it that failed, however much that is. By its
+    /// request id the first slice is known again; the others repeat nothing that was done.
     pub async fn retry(
         &self,
         item: ItemId,
         mode: RetryMode,
         from_stage: Option<Arc<str>>,
+        request: Option<RequestId>,
     ) -> Result<Retried, Failure> {
         let mut total: Option<Retried> = None;
         loop {
             let command =
                 Command::Retry { items: vec![item], mode, from_stage: from_stage.clone() };
-            let mut each = expect!(self.submit(command).await?, Retried)?;
+            let id = request.filter(|_| total.is_none());
+            let mut each = expect!(self.submit(Request { id, command }).await?, Retried)?;
             match (each.pop(), &mut total) {
                 (Some(Ok(retried)), None) => total = Some(retried),
                 (Some(Ok(retried)), Some(total)) => {
@@ -247,13 +250,22 @@ impl<S: Store, C: Clock> Engine<S, C> {
         total.ok_or(Failure::Refused(Refusal::NotFound { item }))
     }
 
-    /// Removes an ended tree for good, however large it is.
-    pub async fn delete(&self, item: ItemId) -> Result<Deleted, Failure> {
+    /// Removes an ended tree for good, however large it is. By its request id the first slice is
+    /// known again; a repeat after the last one finds nothing more to remove.
+    pub async fn delete(
+        &self,
+        item: ItemId,
+        request: Option<RequestId>,
+    ) -> Result<Deleted, Failure> {
         let mut removed = 0;
         loop {
-            let mut each =
-                expect!(self.submit(Command::Delete { items: vec![item] }).await?, Deleted)?;
-            let deleted = each.pop().unwrap_or(Err(Refusal::NotFound { item }))?;
+            let id = request.filter(|_| removed == 0);
+            let command = Command::Delete { items: vec![item] };
+            let mut each = expect!(self.submit(Request { id, command }).await?, Deleted)?;
+            let deleted = match each.pop().unwrap_or(Err(Refusal::NotFound { item })) {
+                Err(Refusal::NotFound { .. }) if removed > 0 => Deleted { removed: 0, more: false },
+                deleted => deleted?,
+            };
             removed += deleted.removed;
             if !deleted.more {
                 return Ok(Deleted { removed, more: false });

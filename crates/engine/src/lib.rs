@@ -15,6 +15,7 @@ pub mod events;
 pub mod histogram;
 pub mod observe;
 pub mod presence;
+mod queue;
 mod tick;
 mod wake;
 pub mod window;

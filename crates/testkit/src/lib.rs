@@ -6,6 +6,7 @@ pub mod dump;
 pub mod filling;
 pub mod model;
 pub mod moved;
+pub mod queue_suite;
 pub mod random;
 pub mod reopened;
 pub mod servers;

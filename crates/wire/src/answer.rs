@@ -39,6 +39,9 @@ pub struct Refused {
     /// The item's key, if the entry had one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+    /// How long to wait before asking again, if waiting can help.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_after_ms: Option<u64>,
 }
 
 /// An answer, or why there is none.
@@ -95,6 +98,7 @@ impl<T> Each<T> {
                 index,
                 id: called.id,
                 key: called.key,
+                retry_after_ms: refusal.retry_after_ms(),
             }),
         }
     }

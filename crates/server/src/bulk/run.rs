@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 use tokio::task::JoinSet;
-use windrow_core::command::{Answer, Command, Request, RetryMode};
 use windrow_core::find::{self, Listed};
 use windrow_core::note::Expects;
 use windrow_core::ports::StoreError;
@@ -215,20 +214,11 @@ async fn one(
             let each = queue.prioritise(vec![item.id], priority).await?.pop();
             each.unwrap_or(Err(gone)).map_err(Failure::from)
         }
-        Verb::Delete => queue.delete(item.id).await.map(drop),
+        Verb::Delete => queue.delete(item.id, Some(request)).await.map(drop),
         Verb::Retry => {
             let (mode, from_stage) = (document.mode.of(item), document.from_stage.as_deref());
             let from_stage = from_stage.map(Arc::from);
-            if mode == RetryMode::Reset {
-                return queue.retry(item.id, mode, from_stage).await.map(drop);
-            }
-            let command = Command::Retry { items: vec![item.id], mode, from_stage };
-            match queue.submit(Request { id: Some(request), command }).await? {
-                Answer::Retried(mut each) => {
-                    each.pop().unwrap_or(Err(gone)).map(drop).map_err(Failure::from)
-                }
-                _ => Err(Refusal::Internal.into()),
-            }
+            queue.retry(item.id, mode, from_stage, Some(request)).await.map(drop)
         }
     }
 }

@@ -13,7 +13,7 @@ impl<T> Answers<T> {
     pub(super) fn new<Q>(
         questions: Vec<Q>,
         called: impl Fn(&Q) -> Called,
-        read: impl Fn(Q) -> Result<T, Refusal>,
+        mut read: impl FnMut(Q) -> Result<T, Refusal>,
     ) -> Answers<T> {
         let mut answers = Answers { asked: Vec::new(), refused: Vec::new() };
         for question in questions {

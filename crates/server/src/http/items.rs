@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windrow_core::command::{EnqueueOutcome, NewItem as CoreItem, RetryMode};
 use windrow_core::ports::Store as _;
-use windrow_core::{Refusal, command, trace};
+use windrow_core::queue::Queue as Port;
+use windrow_core::{Refusal, trace};
 use windrow_engine::Clock as _;
 use windrow_wire::answer::{Called, Each, Enqueued};
 use windrow_wire::item::{Explanation, Item};
@@ -18,7 +19,7 @@ use windrow_wire::new::NewItem;
 use windrow_wire::problem::Code;
 
 use super::answers::Answers;
-use super::reply::{Asked, Failed, Named, Read, is_lines, item_id, read, request_id, whole};
+use super::reply::{Asked, Done, Failed, Named, Read, is_lines, item_id, read, request_id, whole};
 use super::{App, TENANT};
 
 /// Children on a page, and at most.
@@ -30,26 +31,46 @@ const PAGE_MAX: usize = 200;
 #[expect(dead_code, reason = "it is described, and read line by line")]
 pub(super) struct Lines(String);
 
-/// One item, several, or lines of them.
+/// One item, several, or lines of them, in the queue that the path names.
 pub(super) async fn enqueue(
     State(app): State<Arc<App>>,
     Named(queue): Named,
+    request: Request,
+) -> Result<Response, Failed> {
+    take_in(&app, Some(queue.into()), request).await
+}
+
+/// The same, each in the queue that it names.
+pub(super) async fn enqueue_anywhere(
+    State(app): State<Arc<App>>,
+    request: Request,
+) -> Result<Response, Failed> {
+    take_in(&app, None, request).await
+}
+
+async fn take_in(
+    app: &Arc<App>,
+    queue: Option<Arc<str>>,
     request: Request,
 ) -> Result<Response, Failed> {
     let id = request_id(request.headers())?;
     let trace = request.headers().get("traceparent").and_then(|value| value.to_str().ok());
     let trace = trace.map(str::to_owned);
     let lines = is_lines(request.headers())?;
-    let bytes = whole(request, &app).await?;
+    let bytes = whole(request, app).await?;
     let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
     let (new, alone): (Vec<NewItem>, bool) = match first {
         _ if lines => (in_lines(&bytes)?, false),
         Some(b'[') => (windrow_wire::read::list(&bytes).map_err(Failed::malformed)?, false),
         _ => (vec![read(&bytes)?], true),
     };
-    let (queue, tenant): (Arc<str>, Arc<str>) = (queue.into(), TENANT.into());
-    let now = app.queue.clock().now();
-    let item = |new: NewItem| {
+    let (tenant, now): (Arc<str>, _) = (TENANT.into(), app.queue.clock().now());
+    let mut queues = Queues::default();
+    let item = |mut new: NewItem| {
+        let queue = match &queue {
+            Some(queue) => Arc::clone(queue),
+            None => queues.named(new.queue.take())?,
+        };
         let mut item = new.into_core(&queue, &tenant, now)?;
         if let Some(trace) = &trace {
             item.body.metadata = trace::keep(item.body.metadata.take(), trace);
@@ -73,6 +94,21 @@ pub(super) async fn enqueue(
     let each = if items.is_empty() { Vec::new() } else { app.queue.enqueue(items, id).await? };
     let each: Vec<Each<Enqueued>> = answers.with(each);
     Ok(Json(each).into_response())
+}
+
+/// The queues that items name: most name the one that the item before named.
+#[derive(Default)]
+struct Queues(Option<Arc<str>>);
+
+impl Queues {
+    fn named(&mut self, queue: Option<String>) -> Result<Arc<str>, Refusal> {
+        let why = "is missing; no path names it here";
+        let queue = queue.ok_or_else(|| Refusal::invalid("queue", why))?;
+        if self.0.as_deref() != Some(&*queue) {
+            self.0 = Some(queue.into());
+        }
+        self.0.clone().ok_or_else(|| Refusal::invalid("queue", why))
+    }
 }
 
 fn in_lines(bytes: &[u8]) -> Result<Vec<NewItem>, Failed> {
@@ -153,12 +189,12 @@ pub(super) struct Cancelled {
 
 pub(super) async fn cancel(
     State(app): State<Arc<App>>,
+    headers: HeaderMap,
     Named(id): Named,
 ) -> Result<Json<Cancelled>, Failed> {
-    let item = item_id(&id)?;
-    let each = app.queue.cancel(vec![item]).await?.pop();
-    let command::Cancelled { id, ongoing } = each.unwrap_or(Err(Refusal::NotFound { item }))?;
-    Ok(Json(Cancelled { id: id.to_string(), ongoing }))
+    let request = request_id(&headers)?;
+    let cancelled = Port::cancel(&*app.queue, item_id(&id)?, request).await?;
+    Ok(Json(Cancelled { id: cancelled.id.to_string(), ongoing: cancelled.ongoing }))
 }
 
 /// How to run an item again.
@@ -200,14 +236,17 @@ pub(super) struct Retried {
 
 pub(super) async fn retry(
     State(app): State<Arc<App>>,
+    headers: HeaderMap,
     Named(id): Named,
     Read(how): Read<Retry>,
 ) -> Result<Json<Retried>, Failed> {
-    let item = item_id(&id)?;
-    let seen = app.queue.store().inspect(item).await?;
-    let seen = seen.ok_or_else(|| Failed::not_found("such item"))?;
-    let mode = how.mode.of(&seen.item);
-    let retried = app.queue.retry(item, mode, how.from_stage.map(Into::into)).await?;
+    let (item, request) = (item_id(&id)?, request_id(&headers)?);
+    let mode = match how.mode {
+        Mode::Clone => RetryMode::Clone,
+        Mode::Reset => RetryMode::Reset,
+    };
+    let from_stage = how.from_stage.map(Into::into);
+    let retried = Port::retry(&*app.queue, item, mode, from_stage, request).await?;
     Ok(Json(Retried { id: retried.id.to_string(), reset: retried.reset }))
 }
 
@@ -218,8 +257,27 @@ pub(super) struct Removed {
 
 pub(super) async fn remove(
     State(app): State<Arc<App>>,
+    headers: HeaderMap,
     Named(id): Named,
 ) -> Result<Json<Removed>, Failed> {
-    let deleted = app.queue.delete(item_id(&id)?).await?;
-    Ok(Json(Removed { removed: deleted.removed }))
+    let request = request_id(&headers)?;
+    let removed = Port::delete(&*app.queue, item_id(&id)?, request).await?;
+    Ok(Json(Removed { removed }))
+}
+
+/// Another priority.
+#[derive(Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Prioritise {
+    /// From 0, the lowest, to 10.
+    priority: u8,
+}
+
+pub(super) async fn prioritise(
+    State(app): State<Arc<App>>,
+    Named(id): Named,
+    Read(how): Read<Prioritise>,
+) -> Result<Json<Done>, Failed> {
+    Port::prioritise(&*app.queue, item_id(&id)?, how.priority).await?;
+    Ok(Done::YES)
 }

@@ -11,7 +11,7 @@ use windrow_wire::settings::Settings;
 use windrow_wire::settle::Settle;
 
 use super::bulk::{BeginOperation, OperationShown};
-use super::items::{Cancelled, Lines, Removed, Retried, Retry, Tree};
+use super::items::{Cancelled, Lines, Prioritise, Removed, Retried, Retry, Tree};
 use super::list::QueueShown;
 use super::queues::Scope;
 use super::reply::Done;
@@ -23,6 +23,7 @@ use crate::health::Health;
 /// The table. A route that is not here does not exist.
 pub(super) fn all() -> Vec<Operation> {
     let mut all = of_items();
+    all.extend(of_operators());
     all.extend(of_workers());
     all.extend(of_queues());
     all.extend(of_bulk());
@@ -56,6 +57,15 @@ fn of_items() -> Vec<Operation> {
         )
         .asks(list::PARAMETERS)
         .gives::<Page>(200),
+        of(
+            Method::POST,
+            "/items",
+            Role::Producer,
+            "The same for items that each name their queue: one, an array, or lines.",
+            post(items::enqueue_anywhere),
+        )
+        .takes::<NewItem>()
+        .gives::<Enqueued>(201),
         of(
             Method::GET,
             "/queue/stats",
@@ -110,6 +120,20 @@ fn of_items() -> Vec<Operation> {
         )
         .takes::<Retry>()
         .gives::<Retried>(200),
+    ]
+}
+
+fn of_operators() -> Vec<Operation> {
+    let of = Operation::new;
+    vec![
+        of(
+            Method::POST,
+            "/queue/{id}/prioritise",
+            Role::Operator,
+            "Give an item that has not ended another priority.",
+            post(items::prioritise),
+        )
+        .takes::<Prioritise>(),
     ]
 }
 

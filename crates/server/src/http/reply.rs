@@ -9,7 +9,9 @@ use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
+use windrow_core::limits::RETRY_AFTER_MS;
 use windrow_core::ports::StoreError;
+use windrow_core::queue;
 use windrow_core::{ItemId, LeaseId, Refusal, RequestId};
 use windrow_engine::Failure;
 use windrow_wire::problem::{Code, Problem};
@@ -94,6 +96,29 @@ impl From<Refusal> for Failed {
 impl From<StoreError> for Failed {
     fn from(error: StoreError) -> Failed {
         Failed(Problem::from(&error))
+    }
+}
+
+impl From<queue::Error> for Failed {
+    fn from(error: queue::Error) -> Failed {
+        let said = error.to_string();
+        match error {
+            queue::Error::Refused(refused) => {
+                let code = Code::ALL.iter().find(|code| *code.name() == *refused.code);
+                let code = code.copied().unwrap_or(Code::Internal);
+                let retry_after_ms = refused.retry_after_ms;
+                Failed(Problem { retry_after_ms, ..Problem::new(code, refused.message) })
+            }
+            queue::Error::NotApplied(_) => {
+                Failed(Problem::new(Code::StoreFailed, said).retry_after(RETRY_AFTER_MS))
+            }
+            queue::Error::OutcomeUnknown(_) => {
+                Failed(Problem::new(Code::OutcomeUnknown, said).retry_after(RETRY_AFTER_MS))
+            }
+            queue::Error::Overloaded { retry_after_ms } => {
+                Failed(Problem::new(Code::Overloaded, said).retry_after(retry_after_ms))
+            }
+        }
     }
 }
 

@@ -215,7 +215,7 @@ impl windrow::Server for Full {
             let items = item_ids(params.get()?.get_items()?)?;
             let mut each = Vec::with_capacity(items.len());
             for item in items {
-                each.push(self.queue().delete(item).await.map_err(wrong));
+                each.push(self.queue().delete(item, None).await.map_err(wrong));
             }
             let mut list = results.get().init_each(each.len() as u32);
             each!(list, each, |into, deleted| into.set_removed(deleted.removed));
@@ -349,7 +349,7 @@ impl Full {
             wire::RetryMode::Clone if seen.item.is_root() => RetryMode::Clone,
             wire::RetryMode::Clone | wire::RetryMode::Reset => RetryMode::Reset,
         };
-        self.queue().retry(item, mode, from_stage.map(Into::into)).await.map_err(wrong)
+        self.queue().retry(item, mode, from_stage.map(Into::into), None).await.map_err(wrong)
     }
 }
 

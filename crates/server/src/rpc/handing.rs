@@ -84,6 +84,7 @@ mod tests {
 
     use super::*;
     use crate::cli::place::Place;
+    use crate::health::{Thresholds, Watch};
     use crate::http::App;
     use crate::store::Open;
 
@@ -99,7 +100,9 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let seen = LocalSet::new().block_on(&runtime, async {
             let open = Open::at(Place::Directory(path.clone())).await.unwrap();
-            let shared = Shared::new(App::new(Arc::clone(&open.queue)), "q");
+            let thresholds = Thresholds::new(3_600, 60);
+            let watch = Arc::new(Watch::new(Arc::clone(&open.queue), thresholds));
+            let shared = Shared::new(App::new(Arc::clone(&open.queue), watch), "q");
             let added = open.queue.enqueue(vec![NewItem::new(Body::new("t", "q"))], None).await;
             let id: ItemId = added.unwrap()[0].as_ref().unwrap().id;
             let handing = claim(&shared, Claim::new("w", "q", 1), 0, request).await.unwrap();

@@ -4,7 +4,8 @@
 //! `queue/` has those of `bench queue`. A scenario drives any store through [`clients`], alternates
 //! with the [`limit`] where a ratio is wanted, and hands back [`report::Row`]s. What is demanded of
 //! the rows is a list of [`report::Bar`]s. `postgres/` is the bench of the PostgreSQL store, beside
-//! its peers instead of the limit; it uses the same clients, rows and bars.
+//! its peers instead of the limit; it uses the same clients, rows and bars. `wire/` is the bench of
+//! a whole server beside other queues, everybody through a client of its own.
 
 pub mod clients;
 pub mod counted;
@@ -16,6 +17,7 @@ pub mod queue;
 pub mod report;
 pub mod rig;
 pub mod scenario;
+pub mod wire;
 
 /// The same as in the `windrow` binary, for Windrow and for the limit.
 #[global_allocator]

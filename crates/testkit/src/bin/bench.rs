@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use windrow_testkit::bench::{postgres, queue};
+use windrow_testkit::bench::{postgres, queue, wire};
 
 fn main() -> ExitCode {
     let mut words: Vec<_> = std::env::args_os().skip(1).collect();
@@ -10,7 +10,11 @@ fn main() -> ExitCode {
     let met = match name.to_str() {
         Some("queue") => queue::run(words),
         Some("postgres") => postgres::run(words),
-        _ => Err(anyhow::anyhow!("which bench?\n\n{}\n{}", queue::HELP, postgres::HELP)),
+        Some("wire") => wire::run(words),
+        _ => {
+            let all = [queue::HELP, postgres::HELP, wire::HELP].join("\n");
+            Err(anyhow::anyhow!("which bench?\n\n{all}"))
+        }
     };
     match met {
         Ok(true) => ExitCode::SUCCESS,

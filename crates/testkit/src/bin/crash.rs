@@ -10,13 +10,16 @@ use windrow_testkit::crash::postgres;
 use windrow_testkit::crash::postgres::campaign::Summary as Survived;
 use windrow_testkit::crash::postgres::child::wall_us;
 use windrow_testkit::crash::postgres::program::Run;
-use windrow_testkit::crash::program::{self, Death, Summary, Wanted};
+use windrow_testkit::crash::program::{self, Death, Summary, Wanted as Campaign};
+use windrow_testkit::crash::served::{self, Plant as Mistake, Wanted};
 use windrow_testkit::crash::volume::Volume;
 use windrow_testkit::servers::Version;
+use windrow_testkit::servers::windrow::On;
 
 const HELP: &str = "\
 cargo xtask crash kill  [--cycles 300] [--seed N]
 cargo xtask crash power [--cycles 200] [--seed N] [--must]
+cargo xtask crash serve [--rounds 100] [--seed N] [--store URL]
 cargo xtask crash postgres [--rounds 100] [--standby-rounds 5] [--seed N] [--version 15]
 
 A child runs the embedded store with 8 producers and 8 workers and reports every
@@ -29,6 +32,12 @@ settled twice.
             Needs root; without it the run is skipped, loudly
   --must    being skipped is an error
   --seed    draws the same times to die again
+
+  serve     kills `windrow serve` under load through the public API, and stops it well
+            every tenth time. Clients reconnect by themselves; every call is answered.
+            Every five rounds: nothing acknowledged is lost or there twice, repeats by
+            request id give the first answer, nothing settled is handed out again, no
+            attempt was spent on a restart. On a directory, or on the database at --store
 
 Each run begins with a control: a planted bug that the same check must catch.
 
@@ -67,6 +76,7 @@ fn answer() -> Result<ExitCode, lexopt::Error> {
         "kill" => campaign(words, Death::Kill, 300),
         "power" => campaign(words, Death::Power, 200),
         "postgres" => postgres(words),
+        "serve" => served(words),
         "child" => work(words),
         "server" => serve(words),
         _ => Err(format!("no verb {verb}; try --help").into()),
@@ -85,7 +95,7 @@ fn campaign(
 ) -> Result<ExitCode, lexopt::Error> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let seed = now.unwrap_or_default().as_micros() as u64;
-    let mut wanted = Wanted { death, cycles, seed };
+    let mut wanted = Campaign { death, cycles, seed };
     let mut must = false;
     while let Some(word) = words.next()? {
         match word {
@@ -111,7 +121,7 @@ fn skipped(missing: &str, must: bool) -> ExitCode {
     if must { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-fn run(wanted: &Wanted) -> ExitCode {
+fn run(wanted: &Campaign) -> ExitCode {
     let started = Instant::now();
     eprintln!("crash {:?}: {} cycles, seed {}", wanted.death, wanted.cycles, wanted.seed);
     let summary = match program::run(wanted) {
@@ -198,6 +208,49 @@ fn show(summary: &Survived) {
         summary.worst_back_ms,
         300.0 / f64::from((*rounds).max(1)),
     );
+}
+
+/// Kills the program that lies beside this one.
+fn served(mut words: lexopt::Parser) -> Result<ExitCode, lexopt::Error> {
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let (mut rounds, mut seed, mut on) = (100, wall_us(), On::Directory);
+    while let Some(word) = words.next()? {
+        match word {
+            Long("rounds") => rounds = words.value()?.parse()?,
+            Long("seed") => seed = words.value()?.parse()?,
+            Long("store") => on = On::Database(words.value()?.string()?),
+            Short('h') | Long("help") => return Ok(help()),
+            other => return Err(other.unexpected()),
+        }
+    }
+    let (program, stops) = (program.with_file_name("windrow"), rounds / 10);
+    let (kills, plant, started) = (rounds - stops, Mistake::Nothing, Instant::now());
+    eprintln!("crash serve: {kills} kills and {stops} stops, seed {seed}");
+    let wanted = Wanted { program, on, kills, stops, seed, plant };
+    let control =
+        Wanted { on: On::Directory, kills: 5, stops: 0, plant: Mistake::Forgets, ..wanted.clone() };
+    if served::run(&control).is_ok() {
+        eprintln!("\nFAILED: a server that forgets what it acknowledged was not noticed");
+        return Ok(ExitCode::FAILURE);
+    }
+    match served::run(&wanted) {
+        Ok(summary) => {
+            let served::Summary { kills, stops, checks, enqueued, settled, .. } = summary;
+            eprintln!(
+                "\n{kills} kills and {stops} stops in {:.0} s; {enqueued} items enqueued, \
+                 {settled} settled, lost 0, twice 0, attempts burnt 0; {checks} checks, \
+                 {} requests repeated; back within {} ms at worst",
+                started.elapsed().as_secs_f64(),
+                summary.repeated,
+                summary.worst_back.as_millis(),
+            );
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(failure) => {
+            eprintln!("\nFAILED: {failure:#}; seed {seed}");
+            Ok(ExitCode::FAILURE)
+        }
+    }
 }
 
 /// The hidden verb: one server of several.

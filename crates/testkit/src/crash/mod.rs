@@ -6,7 +6,8 @@
 //! process that dies; [`verify`] compares. These five know nothing of processes, so the fault tests
 //! use them on a simulated disk as well. The others are the processes: [`child`], [`life`] (one
 //! child from its start to its death), [`volume`] (a file system whose power can be cut) and
-//! [`program`]. [`postgres`] has the same for several servers on one PostgreSQL.
+//! [`program`]. [`postgres`] has the same for several servers on one PostgreSQL, and [`served`] for
+//! `windrow serve` and its clients.
 
 pub mod ack;
 pub mod child;
@@ -16,6 +17,7 @@ pub mod load;
 pub mod name;
 pub mod postgres;
 pub mod program;
+pub mod served;
 mod shutdown;
 mod story;
 mod unsynced;

@@ -29,7 +29,7 @@ impl Client {
             22..55 => self.retry().await?,
             55..63 => {
                 if let Some(item) = self.some().pop() {
-                    self.ask("delete", engine.delete(item)).await?;
+                    self.ask("delete", engine.delete(item, None)).await?;
                 }
             }
             63..69 => {
@@ -70,7 +70,7 @@ impl Client {
         let mode = one(&mut self.dice, &[RetryMode::Reset, RetryMode::Reset, RetryMode::Clone]);
         let from_stage = self.dice.percent(35).then(|| one(&mut self.dice, &STAGES).into());
         let engine = self.desk.engine.clone();
-        self.ask("retry", engine.retry(item, mode, from_stage)).await?;
+        self.ask("retry", engine.retry(item, mode, from_stage, None)).await?;
         Ok(())
     }
 

@@ -1,0 +1,102 @@
+//! Where a server is.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A host and a port, read from a URL such as `http://127.0.0.1:7117`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Address {
+    /// As a request's Host names it: with brackets around an IPv6 address, and the port.
+    authority: String,
+}
+
+/// A text that names no server.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{said:?} is not the address of a server: {why}; write http://host:port")]
+pub struct NotAnAddress {
+    said: String,
+    why: &'static str,
+}
+
+const PORT_DEFAULT: u16 = 7117;
+
+impl Address {
+    /// The host and the port, with a colon between them.
+    pub fn authority(&self) -> &str {
+        &self.authority
+    }
+}
+
+impl FromStr for Address {
+    type Err = NotAnAddress;
+
+    fn from_str(text: &str) -> Result<Address, NotAnAddress> {
+        let bad = |why| NotAnAddress { said: text.to_owned(), why };
+        let rest = match text.split_once("://") {
+            Some(("http", rest)) => rest,
+            Some(("https", _)) => {
+                return Err(bad("TLS is for a proxy beside the client, so far"));
+            }
+            Some(_) => return Err(bad("its scheme is not http")),
+            None => text,
+        };
+        let place = rest.strip_suffix('/').unwrap_or(rest);
+        if place.contains(['/', '?', '#', '@']) || place.contains(char::is_whitespace) {
+            return Err(bad("there is more in it than a host and a port"));
+        }
+        let has_port = place.rsplit_once(':').is_some_and(|(host, port)| {
+            !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit()) && !host.is_empty()
+        });
+        let host_ends = place.rfind(']').map_or(0, |at| at + 1);
+        if place.is_empty() || (!has_port && place[host_ends..].contains(':')) {
+            return Err(bad("its host or its port is missing"));
+        }
+        if !has_port {
+            return Ok(Address { authority: format!("{place}:{PORT_DEFAULT}") });
+        }
+        let port = place.rsplit(':').next().unwrap_or_default();
+        port.parse::<u16>().map_err(|_| bad("its port is too large"))?;
+        Ok(Address { authority: place.to_owned() })
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "http://{}", self.authority)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_a_host_and_a_port() {
+        for (text, authority) in [
+            ("http://127.0.0.1:7117", "127.0.0.1:7117"),
+            ("http://localhost/", "localhost:7117"),
+            ("queue.example:80", "queue.example:80"),
+            ("http://[::1]:9", "[::1]:9"),
+            ("http://[::1]", "[::1]:7117"),
+        ] {
+            let address = text.parse::<Address>();
+            assert_eq!(address.as_ref().map(Address::authority), Ok(authority), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused_with_a_reason() {
+        for (text, why) in [
+            ("", "missing"),
+            ("https://x", "TLS"),
+            ("ftp://x", "scheme"),
+            ("http://x/api", "more in it"),
+            ("http://u:p@x", "more in it"),
+            ("http://x:", "missing"),
+            ("http://x:99999", "too large"),
+        ] {
+            let error = text.parse::<Address>().expect_err(text).to_string();
+            assert!(error.contains(why), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Connections to one server: kept open, used again, and given up when they die.
+
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Bytes;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper::header::RETRY_AFTER;
+use hyper::{Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
+use tokio::net::TcpStream;
+
+use crate::address::Address;
+use crate::repeat::Missed;
+
+type Connection = SendRequest<Full<Bytes>>;
+
+/// A server, and the connections that nobody uses at the moment.
+#[derive(Debug)]
+pub(super) struct Pool {
+    address: Address,
+    idle: Mutex<Vec<Connection>>,
+    idle_max: usize,
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(super) struct Reply {
+    pub(super) status: StatusCode,
+    pub(super) retry_after_ms: Option<u64>,
+    pub(super) body: Bytes,
+}
+
+impl Pool {
+    pub(super) fn new(address: Address, idle_max: usize) -> Pool {
+        Pool { address, idle: Mutex::default(), idle_max }
+    }
+
+    pub(super) fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Sends a request and waits for all of its answer.
+    pub(super) async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Reply, Missed> {
+        let (mut connection, response) = self.send(request).await?;
+        let lost = |error: hyper::Error| Missed::Lost(said(&error));
+        let (head, body) = response.into_parts();
+        let body = body.collect().await.map_err(lost)?.to_bytes();
+        let seconds = head.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+        let retry_after_ms = seconds.and_then(|seconds| seconds.parse::<u64>().ok());
+        if connection.ready().await.is_ok() {
+            let mut idle = self.idle.lock();
+            if idle.len() < self.idle_max {
+                idle.push(connection);
+            }
+        }
+        let retry_after_ms = retry_after_ms.map(|seconds| seconds.saturating_mul(1_000));
+        Ok(Reply { status: head.status, retry_after_ms, body })
+    }
+
+    /// Sends a request on a connection that is open, or on a new one. One that the server closed
+    /// meanwhile gives the request back unsent.
+    async fn send(
+        &self,
+        mut request: Request<Full<Bytes>>,
+    ) -> Result<(Connection, hyper::Response<hyper::body::Incoming>), Missed> {
+        loop {
+            let idle = self.idle.lock().pop();
+            let is_new = idle.is_none();
+            let mut connection = match idle {
+                Some(connection) => connection,
+                None => self.connect().await?,
+            };
+            match connection.try_send_request(request).await {
+                Ok(response) => return Ok((connection, response)),
+                Err(mut failed) => match failed.take_message() {
+                    Some(unsent) if !is_new => request = unsent,
+                    Some(_) => return Err(Missed::NotSent(said(failed.error()))),
+                    None => return Err(Missed::Lost(said(failed.error()))),
+                },
+            }
+        }
+    }
+
+    async fn connect(&self) -> Result<Connection, Missed> {
+        let refused = |error: &dyn std::error::Error| {
+            Missed::NotSent(format!("{} cannot be reached: {error}", self.address))
+        };
+        let stream = TcpStream::connect(self.address.authority()).await;
+        let stream = stream.map_err(|error| refused(&error))?;
+        // Small requests leave at once; if the socket refuses that, they leave later.
+        let _sooner = stream.set_nodelay(true);
+        let (sender, connection) =
+            http1::handshake(TokioIo::new(stream)).await.map_err(|error| refused(&error))?;
+        // What it dies of, whoever waits for an answer on it is told.
+        tokio::spawn(async move {
+            let _ended = connection.await;
+        });
+        Ok(sender)
+    }
+}
+
+/// What an error says, with what it is about: hyper's own words leave that out.
+fn said(error: &hyper::Error) -> String {
+    match std::error::Error::source(error) {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    }
+}

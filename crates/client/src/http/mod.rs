@@ -1,0 +1,202 @@
+//! The queue over HTTP.
+//!
+//! `queue.rs` turns the verbs of the port into calls, `said.rs` writes their bodies, `seen/` reads
+//! the answers, and `connection.rs` carries both.
+
+mod connection;
+mod queue;
+mod said;
+mod seen;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, HeaderValue};
+use hyper::{Method, Request, StatusCode};
+use parking_lot::Mutex;
+use rand::RngExt as _;
+use rand::rngs::StdRng;
+use serde::Deserialize;
+use tokio::time::{Instant, sleep, timeout};
+use windrow_core::RequestId;
+use windrow_core::queue::{Answered, Error, Refused};
+
+use self::connection::{Pool, Reply};
+use crate::address::{Address, NotAnAddress};
+use crate::options::Options;
+use crate::repeat::{Attempts, Missed, Next};
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("idempotency-key");
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// The queue of a server, over HTTP. Cheap to clone; clones share their connections.
+#[derive(Clone, Debug)]
+pub struct Client {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    pool: Pool,
+    options: Options,
+    host: HeaderValue,
+    bearer: Option<HeaderValue>,
+    random: Mutex<StdRng>,
+}
+
+/// One thing to ask, as often as it takes.
+#[derive(Debug)]
+struct Call {
+    method: Method,
+    path: String,
+    body: Bytes,
+    /// None for what is harmless to repeat.
+    request: Option<RequestId>,
+    /// How long the server may think about it on purpose.
+    wait: Duration,
+}
+
+impl Call {
+    fn look(path: String) -> Call {
+        Call { method: Method::GET, path, body: Bytes::new(), request: None, wait: Duration::ZERO }
+    }
+
+    fn post(path: impl Into<String>, body: impl Into<Bytes>) -> Call {
+        let (path, body) = (path.into(), body.into());
+        Call { method: Method::POST, path, body, request: None, wait: Duration::ZERO }
+    }
+}
+
+impl Client {
+    /// A client of the server at an address such as `http://127.0.0.1:7117`. Nothing is sent yet.
+    pub fn new(address: &str, options: Options) -> Result<Client, NotAnAddress> {
+        let address: Address = address.parse()?;
+        let host = HeaderValue::from_str(address.authority());
+        let bearer = options.token.as_ref().map(|token| {
+            // A token is printable, which is all that a header wants.
+            let mut value = HeaderValue::from_str(&token.bearer()).unwrap_or(JSON);
+            value.set_sensitive(true);
+            value
+        });
+        let pool = Pool::new(address, options.idle_max);
+        let random = Mutex::new(rand::make_rng());
+        let host = host.unwrap_or(HeaderValue::from_static("localhost"));
+        Ok(Client { shared: Arc::new(Shared { pool, options, host, bearer, random }) })
+    }
+
+    /// Where the server is.
+    pub fn address(&self) -> &Address {
+        self.shared.pool.address()
+    }
+
+    /// The caller's id of a request, or a new one.
+    fn named(&self, request: Option<RequestId>) -> RequestId {
+        request.unwrap_or_else(|| RequestId(self.shared.random.lock().random()))
+    }
+
+    /// Asks until there is an answer or the time is over.
+    async fn ask<T>(
+        &self,
+        call: &Call,
+        read: impl Fn(&[u8]) -> serde_json::Result<T>,
+    ) -> Answered<T> {
+        let mut attempts = match call.method {
+            Method::GET => Attempts::of_looking(),
+            _ => Attempts::default(),
+        };
+        let deadline = Instant::now() + self.shared.options.within + call.wait;
+        loop {
+            let missed = match self.attempt(call).await {
+                Ok(body) => {
+                    return read(&body).map_err(|error| {
+                        let why = format!("the server's answer is not understood: {error}");
+                        Error::OutcomeUnknown(why)
+                    });
+                }
+                Err(missed) => missed,
+            };
+            let left = deadline.saturating_duration_since(Instant::now());
+            let jitter = self.shared.random.lock().random::<f64>();
+            match attempts.after(missed, left, jitter) {
+                Next::Again { after } => sleep(after).await,
+                Next::End(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Asks once.
+    async fn attempt(&self, call: &Call) -> Result<Bytes, Missed> {
+        let longest = self.shared.options.attempt + call.wait;
+        let exchanged = timeout(longest, self.shared.pool.exchange(self.request(call))).await;
+        let late = |_| Missed::Lost(format!("no answer within {longest:?}"));
+        answered(exchanged.map_err(late)??)
+    }
+
+    fn request(&self, call: &Call) -> Request<Full<Bytes>> {
+        let mut request = Request::new(Full::new(call.body.clone()));
+        *request.method_mut() = call.method.clone();
+        // Paths are made here, of what a path may hold.
+        *request.uri_mut() = call.path.parse().unwrap_or_default();
+        let headers = request.headers_mut();
+        headers.insert(HOST, self.shared.host.clone());
+        if !call.body.is_empty() {
+            headers.insert(CONTENT_TYPE, JSON);
+        }
+        if let Some(bearer) = &self.shared.bearer {
+            headers.insert(AUTHORIZATION, bearer.clone());
+        }
+        let id = call.request.and_then(|id| HeaderValue::from_str(&id.to_string()).ok());
+        if let Some(id) = id {
+            headers.insert(REQUEST_ID, id);
+        }
+        request
+    }
+}
+
+/// What a server says when it does not do something.
+#[derive(Deserialize)]
+struct Problem {
+    code: String,
+    detail: String,
+    retry_after_ms: Option<u64>,
+}
+
+fn answered(reply: Reply) -> Result<Bytes, Missed> {
+    if reply.status.is_success() {
+        return Ok(reply.body);
+    }
+    let Ok(problem) = serde_json::from_slice::<Problem>(&reply.body) else {
+        return Err(somebody_else(&reply));
+    };
+    let retry_after_ms = problem.retry_after_ms.or(reply.retry_after_ms);
+    let why = problem.detail;
+    Err(match problem.code.as_str() {
+        "overloaded" => Missed::Overloaded { retry_after_ms: retry_after_ms.unwrap_or(0) },
+        "stopping" | "store_failed" | "timeout" => Missed::NotApplied { why, retry_after_ms },
+        "outcome_unknown" => Missed::Unknown { why, retry_after_ms },
+        _ => {
+            let code = problem.code.into();
+            Missed::Refused(Refused { code, message: why, retry_after_ms })
+        }
+    })
+}
+
+/// An answer of something between us and the server.
+fn somebody_else(reply: &Reply) -> Missed {
+    let (status, retry_after_ms) = (reply.status, reply.retry_after_ms);
+    let why = format!("something that is not Windrow answered {status}");
+    match status {
+        StatusCode::TOO_MANY_REQUESTS => {
+            Missed::Overloaded { retry_after_ms: retry_after_ms.unwrap_or(0) }
+        }
+        StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => {
+            Missed::Unknown { why, retry_after_ms }
+        }
+        _ => {
+            let code = format!("http_{}", status.as_u16()).into();
+            Missed::Refused(Refused { code, message: why, retry_after_ms })
+        }
+    }
+}

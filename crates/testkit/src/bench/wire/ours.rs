@@ -1,0 +1,55 @@
+//! Windrow through its own client, over HTTP. A client over RPC is one more rival beside it.
+
+use anyhow::{Context as _, ensure};
+use windrow_client::Options;
+use windrow_client::http::Client;
+use windrow_core::command::{Claim, NewItem, Outcome};
+use windrow_core::item::{Body, Payload};
+use windrow_core::queue::Queue as _;
+use windrow_core::{ItemId, LeaseId};
+
+/// A client of a server of ours.
+#[derive(Debug)]
+pub(super) struct Windrow {
+    client: Client,
+    template: Body,
+    worker: String,
+    held: Option<(LeaseId, Vec<ItemId>)>,
+}
+
+impl Windrow {
+    pub(super) fn connect(url: &str, queue: &str, worker: usize) -> anyhow::Result<Windrow> {
+        let client = Client::new(url, Options::default())?;
+        let mut template = Body::new("bench", queue);
+        template.content_type = Some("application/octet-stream".into());
+        Ok(Windrow { client, template, worker: format!("w{worker}"), held: None })
+    }
+
+    pub(super) async fn enqueue(&mut self, payloads: &[Vec<u8>]) -> anyhow::Result<()> {
+        let item = |payload: &Vec<u8>| {
+            let payload = Payload::Inline(payload.clone());
+            NewItem::new(Body { payload, ..self.template.clone() })
+        };
+        let each = self.client.enqueue(payloads.iter().map(item).collect(), None).await?;
+        ensure!(each.len() == payloads.len() && each.iter().all(Result::is_ok), "{each:?}");
+        Ok(())
+    }
+
+    pub(super) async fn take(&mut self, max: usize) -> anyhow::Result<usize> {
+        let claim = Claim::new(&*self.worker, &*self.template.queue, max);
+        let granted = self.client.claim(claim, 0, None).await?;
+        self.held = granted.map(|granted| {
+            (granted.lease, granted.items.into_iter().map(|work| work.id).collect())
+        });
+        Ok(self.held.as_ref().map_or(0, |(_, ids)| ids.len()))
+    }
+
+    pub(super) async fn settle(&mut self) -> anyhow::Result<usize> {
+        let (lease, ids) = self.held.take().context("nothing is held")?;
+        let items: Vec<_> = ids.into_iter().map(|id| (id, Outcome::complete())).collect();
+        let count = items.len();
+        let each = self.client.settle(lease, items, None).await?;
+        ensure!(each.len() == count && each.iter().all(Result::is_ok), "{each:?}");
+        Ok(count)
+    }
+}
