@@ -12,7 +12,8 @@ use crate::limits::PRIORITY_DEFAULT;
 use crate::note::WriteNote;
 use crate::refusal::Refusal;
 use crate::route::Route;
-use crate::settings::Settings;
+use crate::rules::notify::DELIVERIES;
+use crate::settings::{Notify, Settings};
 use crate::tally::OnGaps;
 use crate::time::Timestamp;
 use crate::trail::{Class, Ending, Progress};
@@ -68,6 +69,12 @@ pub enum Command {
         queue: Arc<str>,
         settings: Box<Settings>,
     },
+    /// Says what a webhook wants to know of a queue (`*` for every queue); none for nothing.
+    Notify {
+        queue: Arc<str>,
+        webhook: Arc<str>,
+        wanted: Option<Notify>,
+    },
     /// Closes a resource until a time, or opens it with a time that has passed.
     Gate {
         resource: Arc<str>,
@@ -112,6 +119,7 @@ impl Command {
             Command::Pause(_) => "pause",
             Command::Resume(_) => "resume",
             Command::Configure { .. } => "configure",
+            Command::Notify { .. } => "notify",
             Command::Gate { .. } => "gate",
             Command::Blob { .. } => "blob",
             Command::Note(_) => "note",
@@ -209,7 +217,8 @@ impl NewChild {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Claim {
     pub worker: Arc<str>,
-    /// Queues to take from; all if empty. The same for stages, kinds and tenants.
+    /// Queues to take from; all but the server's own if empty. All stages, kinds and tenants if
+    /// those are empty.
     pub queues: Vec<Arc<str>>,
     pub stages: Vec<Arc<str>>,
     pub kinds: Vec<Arc<str>>,
@@ -220,6 +229,15 @@ pub struct Claim {
 }
 
 impl Claim {
+    /// Whether a claim that names these queues takes from this one. What the server delivers by
+    /// itself is handed out only to whoever asks for it by name.
+    pub fn takes_from(queues: &[Arc<str>], queue: &str) -> bool {
+        if queues.is_empty() {
+            return queue != DELIVERIES;
+        }
+        queues.iter().any(|named| &**named == queue)
+    }
+
     pub fn new(worker: impl Into<Arc<str>>, queue: impl Into<Arc<str>>, max: usize) -> Claim {
         Claim {
             worker: worker.into(),

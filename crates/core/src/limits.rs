@@ -22,6 +22,8 @@ pub const TEXT_MAX: usize = 1024;
 /// Bytes of a note that the server keeps for itself, and of its name.
 pub const NOTE_MAX: usize = 64 * 1024;
 pub const NOTE_NAME_MAX: usize = 512;
+/// Webhooks that want to know of one queue, and tenants that one of them names.
+pub const NOTIFY_MAX: usize = 64;
 /// Stages of a route.
 pub const STAGES_MAX: usize = 16;
 /// Bytes of a route: all names in it and two for each. Sixteen stages with the longest names fit.

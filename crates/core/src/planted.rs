@@ -62,6 +62,8 @@ bugs! {
     PauseForgotten,
     /// Gives a second pardon, so a poison item never runs out of attempts.
     PardonedForEver,
+    /// Leaves no delivery when an item is cancelled.
+    EndingUntold,
     /// Wakes one waiter however much work arrived.
     OneWakeUp,
 }

@@ -89,6 +89,12 @@ pub trait Store: Send + Sync + 'static {
     /// Who is told when work is ready and what happened.
     fn listen(&self, listener: Arc<dyn Listener>);
 
+    /// Somebody here wants to know what happens on any server, for a while: whoever goes on wanting
+    /// says so again, every few seconds. A store of one server tells it anyway.
+    fn watch(&self) -> impl Future<Output = Result<(), StoreError>> + Send {
+        async { Ok(()) }
+    }
+
     /// Whether commands are decided at the store's time and not at the caller's.
     fn keeps_time(&self) -> bool {
         false
@@ -117,6 +123,8 @@ pub trait Listener: Send + Sync {
     fn ready(&self, ready: &[Ready]);
     /// Items changed.
     fn happened(&self, happened: &[Happened]);
+    /// Items changed of which nothing can be told any more.
+    fn missed(&self) {}
 }
 
 /// So many items of one lane and tenant can be claimed now.

@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use crate::item::End;
+
 /// What an operator says about a queue.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Settings {
@@ -18,6 +20,17 @@ pub struct Settings {
     pub forget_completed: bool,
     pub stages: Vec<StageSettings>,
     pub kinds: Vec<KindSettings>,
+    /// Who wants to know when items end. Kept when an operator configures the queue.
+    pub notify: Vec<Notify>,
+}
+
+/// What one webhook wants to know of a queue.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Notify {
+    pub webhook: Arc<str>,
+    /// Whose items; everybody's if empty.
+    pub tenants: Vec<Arc<str>>,
+    pub endings: Vec<End>,
 }
 
 /// Exceptions for one stage.

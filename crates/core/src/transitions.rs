@@ -54,6 +54,45 @@ pub enum Event {
     Mark,
 }
 
+impl Event {
+    pub const ALL: [Event; 19] = {
+        use Event::*;
+        [
+            Claim, Advance, Complete, Split, Join, Retry, Fail, Skip, Release, Snooze, Expire,
+            Cancel, Reset, Restart, Reopen, Promote, Replace, Prioritise, Mark,
+        ]
+    };
+
+    /// The word for it, as listeners read it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Event::Claim => "claim",
+            Event::Advance => "advance",
+            Event::Complete => "complete",
+            Event::Split => "split",
+            Event::Join => "join",
+            Event::Retry => "retry",
+            Event::Fail => "fail",
+            Event::Skip => "skip",
+            Event::Release => "release",
+            Event::Snooze => "snooze",
+            Event::Expire => "expire",
+            Event::Cancel => "cancel",
+            Event::Reset => "reset",
+            Event::Restart => "restart",
+            Event::Reopen => "reopen",
+            Event::Promote => "promote",
+            Event::Replace => "replace",
+            Event::Prioritise => "prioritise",
+            Event::Mark => "mark",
+        }
+    }
+
+    pub fn parse(word: &str) -> Option<Event> {
+        Event::ALL.into_iter().find(|event| event.name() == word)
+    }
+}
+
 /// Every change of state that exists.
 pub const TRANSITIONS: &[(Node, Event, Node)] = {
     use Event::*;
@@ -141,8 +180,7 @@ pub fn diagram() -> String {
     out.push_str("    [*] --> Held: enqueue, key in use\n");
     let drawn = |event: &Event| !matches!(event, Event::Mark | Event::Prioritise);
     for (from, event, to) in TRANSITIONS.iter().filter(|(_, event, _)| drawn(event)) {
-        let word = format!("{event:?}").to_lowercase();
-        let _ = writeln!(out, "    {from:?} --> {to:?}: {word}");
+        let _ = writeln!(out, "    {from:?} --> {to:?}: {}", event.name());
     }
     out
 }
@@ -157,6 +195,13 @@ mod tests {
         for (from, event, _) in TRANSITIONS.iter().filter(|(from, ..)| ended.contains(from)) {
             let verbs = [Event::Reset, Event::Restart, Event::Reopen];
             assert!(verbs.contains(event), "{from:?} moves by {event:?}");
+        }
+    }
+
+    #[test]
+    fn every_event_has_a_word_of_its_own() {
+        for (_, event, _) in TRANSITIONS {
+            assert_eq!(Event::parse(event.name()), Some(*event));
         }
     }
 

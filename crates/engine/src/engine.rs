@@ -12,7 +12,7 @@ use windrow_core::explain::Explanation;
 use windrow_core::limits::RETRY_AFTER_MS;
 use windrow_core::note::WriteNote;
 use windrow_core::ports::{Happened, Listener, Ready, Store, StoreError, Work};
-use windrow_core::settings::Settings;
+use windrow_core::settings::{Notify, Settings};
 use windrow_core::trail::Progress;
 use windrow_core::{ItemId, LeaseId, Refusal, RequestId};
 
@@ -68,6 +68,10 @@ impl Listener for Ears {
     fn happened(&self, happened: &[Happened]) {
         self.figures.happened(happened);
         self.ring.push(happened);
+    }
+
+    fn missed(&self) {
+        self.ring.miss();
     }
 }
 
@@ -297,6 +301,16 @@ impl<S: Store, C: Clock> Engine<S, C> {
     ) -> Result<(), Failure> {
         let (queue, settings) = (queue.into(), Box::new(settings));
         self.submit(Command::Configure { queue, settings }).await.map(drop)
+    }
+
+    /// Says what a webhook wants to know of a queue; none for nothing any more.
+    pub async fn notify(
+        &self,
+        queue: Arc<str>,
+        webhook: Arc<str>,
+        wanted: Option<Notify>,
+    ) -> Result<(), Failure> {
+        self.submit(Command::Notify { queue, webhook, wanted }).await.map(drop)
     }
 
     /// Writes a note for the server itself, or takes it away; answers with its version.

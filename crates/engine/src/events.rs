@@ -87,6 +87,13 @@ impl Ring {
         self.latest.send_replace(seq);
     }
 
+    /// Something happened that nobody can tell: whoever resumes from before reads again.
+    pub(crate) fn miss(&self) {
+        let mut events = self.events.lock();
+        events.clear();
+        self.latest.send_modify(|seq| *seq += 1);
+    }
+
     /// The newest event's id; sequence zero if there is none.
     pub fn latest(&self) -> EventId {
         EventId { epoch: self.epoch, seq: *self.latest.borrow() }
@@ -94,15 +101,22 @@ impl Ring {
 
     /// What happened after an event, or from the oldest that is known.
     pub fn after(&self, id: Option<EventId>) -> Resumed {
+        match id {
+            Some(id) => self.page(id, usize::MAX),
+            None => Resumed::Events(self.events.lock().iter().cloned().collect()),
+        }
+    }
+
+    /// What happened after an event, at most so much of it.
+    pub fn page(&self, id: EventId, max: usize) -> Resumed {
         let events = self.events.lock();
         let latest = EventId { epoch: self.epoch, seq: *self.latest.borrow() };
-        let Some(id) = id else { return Resumed::Events(events.iter().cloned().collect()) };
         let oldest = events.front().map_or(latest.seq + 1, |event| event.id.seq);
-        if id.epoch != self.epoch || id.seq + 1 < oldest || id.seq > latest.seq {
+        if id.epoch != self.epoch || id.seq.saturating_add(1) < oldest || id.seq > latest.seq {
             return Resumed::Reset { now: latest };
         }
         let skip = (id.seq + 1 - oldest) as usize;
-        Resumed::Events(events.iter().skip(skip).cloned().collect())
+        Resumed::Events(events.iter().skip(skip).take(max).cloned().collect())
     }
 
     /// Waits until something happened after this sequence number.
@@ -149,6 +163,17 @@ mod tests {
         for lost in [id(7, 0), id(6, 3), id(7, 9)] {
             assert_eq!(ring.after(lost), Resumed::Reset { now });
         }
+        assert_eq!(seqs(ring.page(EventId { epoch: 7, seq: 1 }, 2)), [2, 3]);
+        assert_eq!(ring.after(id(7, u64::MAX)), Resumed::Reset { now });
+        ring.miss();
+        let now = EventId { epoch: 7, seq: 5 };
+        for lost in [id(7, 3), id(7, 4)] {
+            assert_eq!(ring.after(lost), Resumed::Reset { now });
+        }
+        assert_eq!(ring.after(Some(now)), Resumed::Events(vec![]));
+        ring.push(&[happened(6)]);
+        assert_eq!(seqs(ring.after(Some(now))), [6]);
+        let now = EventId { epoch: 7, seq: 4 };
         assert_eq!("7:4".parse(), Ok(now));
         assert_eq!("7-4".parse::<EventId>(), Err(NotAnEventId));
     }

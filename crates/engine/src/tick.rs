@@ -207,6 +207,12 @@ impl<S: Store, C: Clock> Engine<S, C> {
         self.jobs().lock().pulse
     }
 
+    /// Whether this server is the one that does what happens by itself, as far as it knows.
+    pub fn leads(&self) -> bool {
+        let stepped = self.jobs().lock().stepped;
+        stepped.is_some_and(|last| self.clock().now().since(last) <= GAP_MS)
+    }
+
     /// The engine's jobs, with their last and next runs.
     pub fn scheduled(&self) -> [Job; 2] {
         let jobs = self.jobs().lock();

@@ -45,7 +45,7 @@ pub(crate) struct Ticket<'a> {
 /// Whether a claim's filters allow this work.
 pub(crate) fn fits(claim: &Claim, ready: &Ready) -> bool {
     let wants = |names: &[Arc<str>], name: &Arc<str>| names.is_empty() || names.contains(name);
-    wants(&claim.queues, &ready.queue)
+    Claim::takes_from(&claim.queues, &ready.queue)
         && wants(&claim.stages, &ready.stage)
         && wants(&claim.kinds, &ready.kind)
         && wants(&claim.tenants, &ready.tenant)

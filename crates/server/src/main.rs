@@ -11,8 +11,10 @@ mod metrics;
 #[cfg(feature = "otel")]
 mod otel;
 mod rpc;
+mod schedules;
 mod store;
 mod supervisor;
+mod webhooks;
 
 use clap::Parser;
 

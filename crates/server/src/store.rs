@@ -151,6 +151,10 @@ impl Store for AnyStore {
         ask!(self, store => store.listen(listener));
     }
 
+    async fn watch(&self) -> Result<(), StoreError> {
+        ask!(self, store => store.watch().await)
+    }
+
     fn keeps_time(&self) -> bool {
         ask!(self, store => store.keeps_time())
     }

@@ -119,7 +119,7 @@ pub struct Progress {
     pub message: String,
 }
 
-#[derive(Clone, Serialize, JsonSchema, Debug)]
+#[derive(Clone, PartialEq, Serialize, JsonSchema, Debug)]
 pub struct Error {
     pub class: &'static str,
     pub message: String,

@@ -9,6 +9,7 @@ pub mod answer;
 pub mod bounds;
 pub mod bytes;
 pub mod claim;
+pub mod event;
 pub mod item;
 pub mod list;
 pub mod new;
@@ -17,10 +18,12 @@ pub mod problem;
 pub mod read;
 #[cfg(feature = "rpc")]
 pub mod rpc;
+pub mod schedule;
 pub mod settings;
 pub mod settle;
 pub mod time;
 mod unread;
+pub mod webhook;
 
 /// Made from `schema/queue.capnp` by `cargo xtask codegen`.
 #[cfg(feature = "rpc")]

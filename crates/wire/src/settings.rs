@@ -203,6 +203,8 @@ impl From<Settings> for settings::Settings {
             forget_completed: of.forget_completed,
             stages: of.stages.into_iter().map(stage).collect(),
             kinds: of.kinds.into_iter().map(kind).collect(),
+            // Said by whoever writes a webhook; what the queue has, it keeps.
+            notify: Vec::new(),
         }
     }
 }

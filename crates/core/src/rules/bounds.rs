@@ -8,6 +8,7 @@ use crate::id::ItemId;
 use crate::limits::BLOB_MAX;
 use crate::note;
 use crate::refusal::Refusal;
+use crate::rules::notify;
 use crate::settings::{Policy, Settings};
 use crate::text::name;
 
@@ -30,6 +31,9 @@ pub(super) fn check_names(command: &Command) -> Result<(), Refusal> {
         Command::Configure { queue, settings } => {
             name("queue", queue, true)?;
             check_settings(settings)
+        }
+        Command::Notify { queue, webhook, wanted } => {
+            notify::check(queue, webhook, wanted.as_ref())
         }
         Command::Note(write) => note::check(write),
         Command::Gate { resource, .. } => name("resource", resource, true),

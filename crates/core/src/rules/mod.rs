@@ -7,6 +7,7 @@ mod bounds;
 pub mod cancel;
 pub mod claim;
 pub mod enqueue;
+pub mod notify;
 pub mod reclaim;
 pub mod renew;
 pub mod retry;
@@ -120,8 +121,12 @@ fn run<L: Ledger>(ledger: &mut L, command: Command, now: Timestamp) -> Answer {
         }
         Command::Pause(scope) => pause(ledger, scope, true, now),
         Command::Resume(scope) => pause(ledger, scope, false, now),
-        Command::Configure { queue, settings } => {
+        Command::Configure { queue, mut settings } => {
+            settings.notify.clone_from(&ledger.settings(&queue).notify);
             done(ledger, Change::Settings { queue, settings }, now)
+        }
+        Command::Notify { queue, webhook, wanted } => {
+            notify::notify(ledger, queue, &webhook, wanted, now)
         }
         Command::Gate { resource, closed_until } => {
             done(ledger, Change::Gate { resource, closed_until }, now)
@@ -242,9 +247,12 @@ fn whole<L: Ledger, T>(
 }
 
 pub(crate) fn apply<L: Ledger>(ledger: &mut L, changes: Changes, now: Timestamp) {
+    let mut deliveries = Vec::new();
     for change in changes.0 {
+        deliveries.extend(notify::deliveries(ledger, &change));
         ledger.apply(change, now);
     }
+    notify::add(ledger, deliveries, now);
 }
 
 fn done<L: Ledger>(ledger: &mut L, change: Change, now: Timestamp) -> Answer {

@@ -20,8 +20,10 @@ use crate::logs;
 #[cfg(feature = "otel")]
 use crate::otel;
 use crate::rpc;
+use crate::schedules;
 use crate::store::Open;
 use crate::supervisor::Supervisor;
+use crate::webhooks;
 
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
@@ -142,7 +144,7 @@ async fn serve(config: &Config) -> anyhow::Result<()> {
     observers.extend(tracer.clone().map(|tracer| tracer as Arc<dyn Observer>));
     open.queue.observe(observers);
     let watch = Arc::new(Watch::new(Arc::clone(&open.queue), config.health));
-    let app = App::new(Arc::clone(&open.queue), Arc::clone(&watch));
+    let app = App::new(Arc::clone(&open.queue), Arc::clone(&watch), config.webhooks.clone());
     let (format, address) = (config.log.0, listener.local_addr()?);
     logs::started(format, address, &shown);
     tokio::spawn(health::watch(watch));
@@ -154,6 +156,9 @@ async fn serve(config: &Config) -> anyhow::Result<()> {
         async move { queue.run().await }
     });
     tokio::spawn(bulk::run(Arc::clone(&app)));
+    // It goes with the process: what it was about is due still at the next start.
+    tokio::spawn(schedules::run(Arc::clone(&open.queue)));
+    let courier = tokio::spawn(webhooks::run(Arc::clone(&app)));
     let by_rpc = match rpc_listener {
         Some((rpc, listener)) => Some(begin_rpc(&app, rpc, listener, config.drain)?),
         None => None,
@@ -173,8 +178,14 @@ async fn serve(config: &Config) -> anyhow::Result<()> {
             supervisor.stopping();
             logs::stopping(format);
             app.stop();
+            let ended = async {
+                serving.await??;
+                // What is being delivered now is delivered; what is not is sent again later.
+                let _in_time = tokio::time::timeout(config.drain, courier).await;
+                anyhow::Ok(())
+            };
             let at_once = tokio::select! {
-                ended = serving => ended?.map(|()| false)?,
+                ended = ended => ended.map(|()| false)?,
                 () = signals.next() => true,
             };
             #[cfg(feature = "otel")]

@@ -67,6 +67,17 @@ pub(crate) const KEYS: &[Key] = &[
         is_secret: true,
         ..key("store.url", None, "the database that holds the store, as postgres://…")
     },
+    key(
+        "webhooks.allow",
+        Some(""),
+        "addresses and networks that webhooks may call although they are not public, also by http",
+    ),
+    key(
+        "webhooks.roots",
+        None,
+        "the file with certificates that webhooks trust; else the system's",
+    ),
+    key("webhooks.timeout_ms", Some("10000"), "how long the receiver of a webhook may take"),
 ];
 
 /// The key of this name.

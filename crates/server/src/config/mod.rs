@@ -21,6 +21,10 @@ pub(crate) use layers::Layers;
 
 use crate::health::Thresholds;
 use crate::logs;
+use crate::webhooks::Sender;
+
+/// A delivery ends before its lease does.
+const WEBHOOK_MAX_MS: u64 = 45_000;
 
 /// What a server is told.
 #[derive(Debug)]
@@ -39,6 +43,7 @@ pub(crate) struct Config {
     /// Where traces go.
     #[cfg_attr(not(feature = "otel"), expect(dead_code, reason = "refused if it is given"))]
     pub(crate) otel: Option<String>,
+    pub(crate) webhooks: Sender,
 }
 
 /// What a server is told about RPC.
@@ -79,6 +84,7 @@ impl Config {
                 layers.parse("health.stalled_s")?,
             ),
             otel: traces_to(layers)?,
+            webhooks: webhooks(layers)?,
         })
     }
 }
@@ -105,6 +111,20 @@ impl FromStr for Listen {
         let chosen = found.iter().find(|address| address.is_ipv4()).or(found.first());
         chosen.copied().map(Listen).with_context(|| format!("nothing has that name; {how}"))
     }
+}
+
+fn webhooks(layers: &Layers) -> anyhow::Result<Sender> {
+    let timeout_ms: u64 = layers.parse("webhooks.timeout_ms")?;
+    anyhow::ensure!(
+        (1..=WEBHOOK_MAX_MS).contains(&timeout_ms),
+        "webhooks.timeout_ms ({}) must lie between 1 and {WEBHOOK_MAX_MS}",
+        layers.origin("webhooks.timeout_ms"),
+    );
+    Ok(Sender {
+        allowed: layers.parse("webhooks.allow")?,
+        within: Duration::from_millis(timeout_ms),
+        roots: layers.get("webhooks.roots").map(PathBuf::from),
+    })
 }
 
 fn traces_to(layers: &Layers) -> anyhow::Result<Option<String>> {

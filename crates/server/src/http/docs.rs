@@ -124,6 +124,10 @@ fn responses(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
             or(content, "application/json", gives(generator).into());
         }
     }
+    if operation.streams {
+        let content = &mut responses[&operation.status.to_string()]["content"];
+        content["text/event-stream"] = json!({ "schema": { "type": "string" } });
+    }
     let has_body = operation.takes.is_some();
     let names_one = ["{id}", "{lease}"].iter().any(|name| operation.path.contains(name));
     let problems = [

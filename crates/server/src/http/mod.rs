@@ -9,6 +9,7 @@ mod bulk;
 mod claims;
 mod connection;
 mod docs;
+mod events;
 mod host;
 mod items;
 mod link;
@@ -17,15 +18,18 @@ mod operations;
 mod pulse;
 mod queues;
 mod reply;
+mod schedules;
 mod status;
 mod strict;
 mod table;
+mod webhooks;
 
 use std::sync::Arc;
 
 use crate::bulk::Bulk;
 use crate::health::Watch;
 use crate::store::Queue;
+use crate::webhooks::Sender;
 
 pub(crate) use connection::serve;
 pub(crate) use items::Mode;
@@ -40,14 +44,16 @@ pub(crate) struct App {
     pub(crate) queue: Arc<Queue>,
     pub(crate) bulk: Bulk,
     pub(crate) watch: Arc<Watch>,
+    /// How webhooks are sent.
+    pub(crate) sender: Sender,
     /// Set once the server shuts down: no new work is handed out.
     stopping: tokio::sync::watch::Sender<bool>,
 }
 
 impl App {
-    pub(crate) fn new(queue: Arc<Queue>, watch: Arc<Watch>) -> Arc<App> {
+    pub(crate) fn new(queue: Arc<Queue>, watch: Arc<Watch>, sender: Sender) -> Arc<App> {
         let stopping = tokio::sync::watch::Sender::new(false);
-        Arc::new(App { queue, bulk: Bulk::new(), watch, stopping })
+        Arc::new(App { queue, bulk: Bulk::new(), watch, sender, stopping })
     }
 
     /// Waits until the server stops.

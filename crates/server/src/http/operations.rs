@@ -4,20 +4,24 @@ use axum::http::Method;
 use axum::routing::{delete, get, post, put};
 use windrow_wire::answer::{Each, Enqueued, Settled};
 use windrow_wire::claim::{Claim, Granted, ProgressOf, Renew, Renewed};
+use windrow_wire::event::Moment;
 use windrow_wire::item::{Explanation, Item};
 use windrow_wire::list::Page;
 use windrow_wire::new::NewItem;
+use windrow_wire::schedule::{NewSchedule, Ran, Schedule};
 use windrow_wire::settings::Settings;
 use windrow_wire::settle::Settle;
+use windrow_wire::webhook::{NewWebhook, Tested, Webhook};
 
 use super::bulk::{BeginOperation, OperationShown};
 use super::items::{Cancelled, Lines, Prioritise, Removed, Retried, Retry, Tree};
 use super::list::QueueShown;
 use super::queues::Scope;
 use super::reply::Done;
+use super::schedules::Preview;
 use super::status::{Stats, WorkerShown};
 use super::table::{Operation, Role};
-use super::{bulk, claims, items, list, queues, status};
+use super::{bulk, claims, events, items, list, queues, schedules, status, webhooks};
 use crate::health::Health;
 
 /// The table. A route that is not here does not exist.
@@ -27,6 +31,9 @@ pub(super) fn all() -> Vec<Operation> {
     all.extend(of_workers());
     all.extend(of_queues());
     all.extend(of_bulk());
+    all.extend(of_schedules());
+    all.extend(of_events());
+    all.extend(of_webhooks());
     all
 }
 
@@ -282,5 +289,149 @@ fn of_bulk() -> Vec<Operation> {
             post(bulk::cancel),
         )
         .gives::<OperationShown>(200),
+    ]
+}
+
+const TENANT: (&str, &str) = ("tenant", "whose it is (also user_id); `default` if left out");
+
+fn of_schedules() -> Vec<Operation> {
+    let of = Operation::new;
+    vec![
+        of(
+            Method::GET,
+            "/schedules",
+            Role::Viewer,
+            "Schedules, with their last and next runs.",
+            get(schedules::list),
+        )
+        .asks(&[("tenant", "only this tenant's (also user_id)")])
+        .gives::<Vec<Schedule>>(200),
+        of(
+            Method::GET,
+            "/schedules/{name}",
+            Role::Viewer,
+            "A schedule, with its last and next runs.",
+            get(schedules::show),
+        )
+        .asks(&[TENANT])
+        .gives::<Schedule>(200),
+        of(
+            Method::PUT,
+            "/schedules/{name}",
+            Role::Operator,
+            "Enqueue an item by the clock. Answers with the next runs. With If-Match, only if \
+             its revision is still the one that was read.",
+            put(schedules::put),
+        )
+        .asks(&[TENANT])
+        .takes::<NewSchedule>()
+        .gives::<Schedule>(200),
+        of(
+            Method::DELETE,
+            "/schedules/{name}",
+            Role::Operator,
+            "Take a schedule away. Items that it enqueued stay.",
+            delete(schedules::remove),
+        )
+        .asks(&[TENANT])
+        .gives::<Done>(200),
+        of(
+            Method::POST,
+            "/schedules/{name}/run",
+            Role::Operator,
+            "Run a schedule now. Its next run comes as it would have.",
+            post(schedules::run),
+        )
+        .asks(&[TENANT])
+        .gives::<Ran>(200),
+        of(
+            Method::GET,
+            "/schedules/{name}/preview",
+            Role::Viewer,
+            "When a schedule will run.",
+            get(schedules::preview),
+        )
+        .asks(&[TENANT, ("count", "how many; 10, at most 1,000")])
+        .gives::<Preview>(200),
+    ]
+}
+
+fn of_events() -> Vec<Operation> {
+    let of = Operation::new;
+    vec![
+        of(
+            Method::GET,
+            "/events",
+            Role::Viewer,
+            "What happens to items, as it happens, by server-sent events. Last-Event-ID resumes; \
+             an event `reset` says that something was missed and all is to be read again.",
+            get(events::stream),
+        )
+        .asks(&[
+            ("queue", "only these queues, separated by commas"),
+            ("tenant", "only these tenants (also user_id)"),
+            ("status", "only changes to these statuses"),
+            ("item", "only these items"),
+            ("last_event_id", "where a browser cannot send the header"),
+        ])
+        .streams(),
+        of(
+            Method::GET,
+            "/queue/{id}/events",
+            Role::Viewer,
+            "The life of an item, as far as it is kept. With Accept: text/event-stream, what \
+             happens to it from now on.",
+            get(events::of_item),
+        )
+        .gives::<Vec<Moment>>(200)
+        .streams(),
+    ]
+}
+
+fn of_webhooks() -> Vec<Operation> {
+    let of = Operation::new;
+    vec![
+        of(
+            Method::GET,
+            "/webhooks",
+            Role::Operator,
+            "Webhooks: who is told when items end.",
+            get(webhooks::list),
+        )
+        .gives::<Vec<Webhook>>(200),
+        of(
+            Method::GET,
+            "/webhooks/{name}",
+            Role::Operator,
+            "A webhook, without its secret.",
+            get(webhooks::show),
+        )
+        .gives::<Webhook>(200),
+        of(
+            Method::PUT,
+            "/webhooks/{name}",
+            Role::Operator,
+            "Tell an address when items of some queues end. The secret of a new one is in the \
+             answer, and never again.",
+            put(webhooks::put),
+        )
+        .takes::<NewWebhook>()
+        .gives::<Webhook>(200),
+        of(
+            Method::DELETE,
+            "/webhooks/{name}",
+            Role::Operator,
+            "Take a webhook away. What waits to be delivered to it is skipped.",
+            delete(webhooks::remove),
+        )
+        .gives::<Done>(200),
+        of(
+            Method::POST,
+            "/webhooks/{name}/test",
+            Role::Operator,
+            "Send something to a webhook at once, and say how that went.",
+            post(webhooks::test),
+        )
+        .gives::<Tested>(200),
     ]
 }

@@ -59,6 +59,8 @@ pub(super) struct Operation {
     pub(super) also_gives: Vec<(u16, Shape)>,
     /// Parameters after the question mark, with what they are.
     pub(super) parameters: &'static [(&'static str, &'static str)],
+    /// It answers with server-sent events that have no end.
+    pub(super) streams: bool,
     pub(super) handler: MethodRouter<Arc<App>>,
 }
 
@@ -83,6 +85,7 @@ impl Operation {
             status: 200,
             also_gives: Vec::new(),
             parameters: &[],
+            streams: false,
             handler,
         }
     }
@@ -112,6 +115,10 @@ impl Operation {
 
     pub(super) fn gives<T: JsonSchema>(self, status: u16) -> Operation {
         Operation { gives: Some(shape::<T>), status, ..self }
+    }
+
+    pub(super) fn streams(self) -> Operation {
+        Operation { streams: true, ..self }
     }
 
     pub(super) fn asks(self, parameters: &'static [(&'static str, &'static str)]) -> Operation {

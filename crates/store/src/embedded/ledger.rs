@@ -12,6 +12,7 @@ use windrow_core::limits::FOLD_AFTER_MS;
 use windrow_core::planted::{Bug, is_planted};
 use windrow_core::refusal::{Full, Refusal};
 use windrow_core::route::Route;
+use windrow_core::rules::notify::DELIVERIES;
 use windrow_core::settings::{Policy, Settings};
 use windrow_core::tally::Tally;
 use windrow_core::trail::Trail;
@@ -110,8 +111,10 @@ impl Tables {
         let (kinds, tenants) = (find(&claim.kinds), find(&claim.tenants));
         let wanted =
             |names: &[Arc<str>], known: &[u32], no: u32| names.is_empty() || known.contains(&no);
+        let own = self.names.find(DELIVERIES);
         let lanes = self.lanes.iter().filter(|(_, lane)| {
             wanted(&claim.queues, &queues, lane.name.queue)
+                && !(claim.queues.is_empty() && own == Some(lane.name.queue))
                 && wanted(&claim.stages, &stages, lane.name.stage)
                 && wanted(&claim.kinds, &kinds, lane.name.kind)
         });

@@ -75,6 +75,8 @@ pub(super) struct Desk {
     pub(super) missing: Mutex<Needs>,
     /// Lanes that must get numbers before this can be decided.
     pub(super) unnumbered: BTreeSet<LaneName>,
+    /// Deliveries are wanted, and this server does not know what they are called.
+    pub(super) unnamed: bool,
     pub(super) line: Line,
     pub(super) turns: Turns,
     /// The claim that is being decided.
@@ -142,6 +144,7 @@ impl Desk {
             decided: Decided::default(),
             missing: Mutex::default(),
             unnumbered: BTreeSet::new(),
+            unnamed: false,
             line: Line::default(),
             turns,
             claiming: None,

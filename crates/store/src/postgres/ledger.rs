@@ -11,6 +11,7 @@ use windrow_core::item::{BlobRef, Marks};
 use windrow_core::ledger::Ending;
 use windrow_core::refusal::Full;
 use windrow_core::route::Route;
+use windrow_core::rules::notify::DELIVERIES;
 use windrow_core::settings::{Policy, Settings};
 use windrow_core::tally::Tally;
 use windrow_core::trail::Trail;
@@ -481,7 +482,9 @@ pub(super) fn matches(filter: &Filter, lane: LaneName, find: impl Fn(&str) -> Op
     let wanted = |texts: &[Arc<str>], no: u32| {
         texts.is_empty() || texts.iter().any(|text| find(text) == Some(no))
     };
-    wanted(&filter.queues, lane.queue)
+    let is_own = filter.queues.is_empty() && find(DELIVERIES) == Some(lane.queue);
+    !is_own
+        && wanted(&filter.queues, lane.queue)
         && wanted(&filter.stages, lane.stage)
         && wanted(&filter.kinds, lane.kind)
 }

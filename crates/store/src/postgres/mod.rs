@@ -34,6 +34,7 @@ mod tls;
 mod trail;
 mod tx;
 mod vitals;
+mod watch;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -89,6 +90,7 @@ struct Shared {
     /// What other servers are to be told, and by what they know who says it.
     ready: UnboundedSender<Came>,
     origin: u64,
+    watch: Arc<watch::Watch>,
     keeps_time: bool,
     tasks: Mutex<Vec<Task>>,
     /// What is not as it should be, and does not keep the store from opening.
@@ -333,6 +335,7 @@ impl Postgres {
             listener: RwLock::new(None),
             ready,
             origin: random,
+            watch: Arc::default(),
             keeps_time: options.keeps_time,
             tasks: Mutex::default(),
             warnings,

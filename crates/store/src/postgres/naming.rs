@@ -9,6 +9,7 @@ use tokio_postgres::Row;
 use windrow_core::command::{Command, Outcome, Request};
 use windrow_core::item::Body;
 use windrow_core::route::Route;
+use windrow_core::rules::notify::{DELIVERIES, DELIVERY};
 use windrow_core::text::name;
 
 use super::Error;
@@ -59,6 +60,14 @@ impl<'a> Wanted<'a> {
         route.stages.iter().for_each(|stage| self.text(names, &stage.name));
     }
 
+    /// What deliveries are called, which rules may create that no command names.
+    pub(super) fn deliveries(&mut self, names: &Names) {
+        for text in [DELIVERIES, DELIVERY] {
+            self.text(names, &text.into());
+        }
+        self.route(names, &Route::single());
+    }
+
     fn request(&mut self, names: &Names, request: &'a Request) {
         match &request.command {
             Command::Enqueue(items) => items.iter().for_each(|new| self.body(names, &new.body)),
@@ -79,6 +88,10 @@ impl<'a> Wanted<'a> {
                 }
             }
             Command::Configure { queue, .. } => self.text(names, queue),
+            Command::Notify { queue, .. } => {
+                self.text(names, queue);
+                self.deliveries(names);
+            }
             Command::Claim(claim) => {
                 let asked = [&claim.queues, &claim.stages, &claim.kinds, &claim.tenants];
                 asked.into_iter().flatten().for_each(|text| self.text(names, text));
@@ -86,6 +99,20 @@ impl<'a> Wanted<'a> {
             _ => {}
         }
     }
+}
+
+/// Whether this server knows what deliveries are called.
+pub(super) fn knows_deliveries(names: &Names) -> bool {
+    let mut wanted = Wanted::default();
+    wanted.deliveries(names);
+    wanted.texts.is_empty() && wanted.routes.is_empty()
+}
+
+/// Makes sure that it does.
+pub(super) async fn number_deliveries(client: &Used, names: &RwLock<Names>) -> Result<(), Error> {
+    let mut wanted = Wanted::default();
+    wanted.deliveries(&names.read());
+    number_all(client, names, wanted).await
 }
 
 /// Makes sure that every name and route of a batch has a number that this server knows.

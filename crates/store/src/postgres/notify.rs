@@ -16,7 +16,8 @@ use tokio_postgres::AsyncMessage;
 use super::address::Address;
 use super::line::Spot;
 use super::tx::step;
-use super::{Error, Shared, naming};
+use super::watch::{HAPPENED, WATCH};
+use super::{Error, Shared, naming, watch};
 
 const CHANNEL: &str = "windrow_ready";
 /// The most that one notification says; PostgreSQL takes 8,000 bytes.
@@ -88,20 +89,22 @@ async fn hear_until_broken(
     let driving = tokio::spawn(async move {
         while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
             if let AsyncMessage::Notification(said) = message
-                && send.send(said.payload().to_owned()).is_err()
+                && send.send(said).is_err()
             {
                 return;
             }
         }
     });
-    client.batch_execute(&format!("listen {CHANNEL}")).await?;
+    let channels = [CHANNEL, WATCH, HAPPENED].map(|channel| format!("listen {channel}")).join(";");
+    client.batch_execute(&channels).await?;
     if let Some(shared) = store.upgrade().filter(|_| *again) {
+        shared.heard_nothing();
         shared.pass_on(shared.waiting().await?).await?;
     }
     *again = true;
     while let Some(said) = heard.recv().await {
         let Some(shared) = store.upgrade() else { break };
-        shared.heard(&said).await?;
+        shared.heard(said.channel(), said.payload()).await?;
     }
     driving.abort();
     Ok(())
@@ -124,11 +127,21 @@ impl Shared {
     }
 
     /// What another server said.
-    async fn heard(&self, said: &str) -> Result<(), Error> {
+    async fn heard(&self, channel: &str, said: &str) -> Result<(), Error> {
         let Some((origin, words)) = said.split_once('|') else { return Ok(()) };
         if origin == self.origin.to_string() {
             return Ok(());
         }
+        match channel {
+            WATCH => self.is_watched(),
+            HAPPENED => self.heard_happened(words),
+            _ => return self.heard_ready(words).await,
+        }
+        Ok(())
+    }
+
+    /// What became ready there.
+    async fn heard_ready(&self, words: &str) -> Result<(), Error> {
         let mut came = Came::new();
         for word in words.split(';') {
             let numbers: Vec<u64> = word.split(',').filter_map(|no| no.parse().ok()).collect();
@@ -219,7 +232,11 @@ impl Drop for Task {
 pub(super) fn begin(shared: &Arc<Shared>, ready: UnboundedReceiver<Came>) -> Vec<Task> {
     let (runtime, store) = (shared.pool.runtime(), Arc::downgrade(shared));
     let address = shared.pool.address();
-    let mut tasks = vec![Task::begin(runtime, tell(Weak::clone(&store), ready))];
+    let watch = Arc::clone(&shared.watch);
+    let mut tasks = vec![
+        Task::begin(runtime, tell(Weak::clone(&store), ready)),
+        Task::begin(runtime, watch::tell(Weak::clone(&store), watch)),
+    ];
     if !address.pooled {
         tasks.push(Task::begin(runtime, hear(store, address.clone())));
     }

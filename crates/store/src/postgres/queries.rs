@@ -228,6 +228,10 @@ impl Store for Postgres {
         self.shared.keeps_time
     }
 
+    async fn watch(&self) -> Result<(), StoreError> {
+        self.say_watching().await
+    }
+
     async fn lead(&self) -> Result<Lead, StoreError> {
         self.ask_to_lead().await
     }

@@ -220,10 +220,13 @@ impl Postgres {
 
     /// Gives numbers to the lanes that had none when a desk needed them.
     pub(super) async fn number_lanes(&self, desk: &Desk) -> Result<(), Error> {
-        if desk.unnumbered.is_empty() {
+        if desk.unnumbered.is_empty() && !desk.unnamed {
             return Ok(());
         }
         let client = self.shared.pool.get().await?;
+        if desk.unnamed {
+            naming::number_deliveries(&client, &self.shared.names).await?;
+        }
         naming::number_lanes(&client, &self.shared.names, &desk.unnumbered).await
     }
 

@@ -47,6 +47,7 @@ impl Postgres {
 
     /// Tells who listens here, and other servers.
     pub(super) fn tell(&self, happened: &[Happened], came: Came) {
+        self.shared.watch.happened(happened);
         let listener = self.shared.listener.read().clone();
         if let Some(listener) = listener {
             if !happened.is_empty() {

@@ -107,7 +107,7 @@ impl State {
         let fits = |item: &&Item| {
             let (tenant, queue) = Ledger::names(self, item);
             matches!(item.state, Doing::Pending { .. })
-                && asked(&claim.queues, &queue)
+                && Claim::takes_from(&claim.queues, &queue)
                 && asked(&claim.tenants, &tenant)
                 && asked(&claim.kinds, self.names.kind(item.kind))
                 && asked(&claim.stages, self.stage_name(item))

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use windrow_core::command::{Command, Grant, Outcome};
 use windrow_core::invariants::sorted;
-use windrow_core::item::{GroupNo, KindNo, QueueNo, RouteNo, TenantNo};
+use windrow_core::item::{Body, GroupNo, KindNo, QueueNo, RouteNo, TenantNo};
 use windrow_core::ports::{Inspected, Work};
 use windrow_core::{Answer, Item, ItemId, LeaseId, Refusal, Request, State};
 
@@ -66,17 +66,25 @@ impl Side {
     }
 
     pub(super) fn inspected(&self, seen: Inspected) -> Inspected {
-        let Inspected { item, mut body, mut trail, tally, successor } = seen;
-        body.cloned_from = body.cloned_from.map(|id| self.id(id));
+        let Inspected { item, body, mut trail, tally, successor } = seen;
+        let body = self.body(body);
         trail.attempts.iter_mut().for_each(|attempt| attempt.lease = self.lease(attempt.lease));
         let (item, tally) = (self.item(item), tally.map(sorted));
         Inspected { item, body, trail, tally, successor: successor.map(|id| self.id(id)) }
     }
 
     fn work(&self, work: Work) -> Work {
-        let mut body = work.body;
+        Work { item: self.item(work.item), body: self.body(work.body), ..work }
+    }
+
+    fn body(&self, mut body: Body) -> Body {
         body.cloned_from = body.cloned_from.map(|id| self.id(id));
-        Work { item: self.item(work.item), body, ..work }
+        // A delivery names the item that it tells of.
+        let told = body.reference.as_deref().and_then(|text| text.parse().ok());
+        if let Some(told) = told {
+            body.reference = Some(self.id(told).to_string());
+        }
+        body
     }
 
     fn refusal(&self, refusal: Refusal) -> Refusal {

@@ -8,11 +8,12 @@ use std::sync::Arc;
 use windrow_core::command::{
     Claim, Command, NewChild, NewItem, OnDuplicate, OnSplit, Outcome, RetryMode, Scope,
 };
-use windrow_core::item::{BlobRef, Body, Payload};
+use windrow_core::item::{BlobRef, Body, End, Payload};
 use windrow_core::note::{Expects, WriteNote};
 use windrow_core::ports::Inspected;
 use windrow_core::route::{Route, Stage};
-use windrow_core::settings::{Ahead, OnExpiry, Policy, Settings, StageSettings, Unique};
+use windrow_core::rules::notify::EVERY_QUEUE;
+use windrow_core::settings::{Ahead, Notify, OnExpiry, Policy, Settings, StageSettings, Unique};
 use windrow_core::tally::OnGaps;
 use windrow_core::trail::{Class, Progress};
 use windrow_core::{ItemId, LeaseId, Request, RequestId, Timestamp};
@@ -155,10 +156,11 @@ impl Dice {
             907..917 => Command::Gate { resource: RESOURCE.into(), closed_until: self.soon(now) },
             917..920 => self.note(),
             920..930 => Command::Blob { tenant: self.tenant(), blob: self.blob() },
-            930..936 => {
+            930..935 => {
                 let queue = self.queue();
                 self.configure(queue)
             }
+            935 => self.notify(),
             936..940 => Command::Grace { until: self.soon(now) },
             940..975 => Command::Reclaim { limit: 1_000 },
             _ => Command::Sweep { limit: 1_000 },
@@ -171,6 +173,18 @@ impl Dice {
         let body = self.one(&[Some(&b"first"[..]), Some(b"second"), None]);
         let (shelf, name) = (shelf.into(), name.into());
         Command::Note(WriteNote { shelf, name, expects, body: body.map(Into::into) })
+    }
+
+    fn notify(&mut self) -> Command {
+        let queue = if self.random.percent(20) { EVERY_QUEUE.into() } else { self.queue() };
+        let webhook: Arc<str> = self.one(&["first", "second"]).into();
+        let tenants = self.some(1, Dice::tenant);
+        // Roots are skipped only by a settle, in the order that it names. What ends by itself ends
+        // in an order that a store may choose, and so would the deliveries be created.
+        let endings = vec![End::Skipped];
+        let wanted = Notify { webhook: Arc::clone(&webhook), tenants, endings };
+        let wanted = self.random.percent(70).then_some(wanted);
+        Command::Notify { queue, webhook, wanted }
     }
 
     fn one<T: Copy>(&mut self, from: &[T]) -> T {

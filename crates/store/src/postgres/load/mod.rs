@@ -270,6 +270,11 @@ impl Loading<'_> {
         }
         if row.get::<_, i64>(0) != self.desk.config.version {
             self.desk.config = Arc::new(config(self.tx, self.desk).await?);
+            let notifies = self.desk.config.settings.values().any(|of| !of.notify.is_empty());
+            if notifies && !naming::knows_deliveries(&self.desk.names.read()) {
+                self.desk.unnamed = true;
+                return Err(Error::Unnumbered);
+            }
             offers.iter_mut().for_each(|asking| self.ask_anew(asking));
         }
         Ok(())

@@ -144,6 +144,7 @@ impl Ledger {
             | Command::Prioritise { .. }
             | Command::Blob { .. }
             | Command::Note(_)
+            | Command::Notify { .. }
             | Command::Sweep { .. } => {}
         }
         Ok(())

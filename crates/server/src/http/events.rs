@@ -1,0 +1,200 @@
+//! Events: what happens, as it happens, by server-sent events.
+//!
+//! A client reads straight from the ring and keeps nothing here but its place in it: one that is
+//! too slow, or was away for too long, finds its place gone and is told to read everything again.
+//! Events have ids `epoch:seq`; a client that comes back says the last one that it saw.
+
+use std::convert::Infallible;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE};
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use windrow_core::ports::{Happened, Store as _};
+use windrow_core::{ItemId, Status};
+use windrow_engine::events::{Event, EventId, Resumed};
+use windrow_wire::event::{Changed, history};
+use windrow_wire::problem::Code;
+
+use super::App;
+use super::reply::{Asked, Failed, Named, item_id};
+
+/// A client hears something at least this often. Whoever hears nothing for twice as long has lost
+/// the connection.
+const BEAT: Duration = Duration::from_secs(4);
+/// Events that are written at once.
+const PAGE: usize = 500;
+
+/// Which events are wanted. Several of a kind are separated by commas.
+#[derive(Default, Deserialize, Debug)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Wanted {
+    queue: Option<String>,
+    #[serde(alias = "user_id")]
+    tenant: Option<String>,
+    status: Option<String>,
+    item: Option<String>,
+    /// Where a browser cannot send the header.
+    last_event_id: Option<String>,
+}
+
+/// The same, read. An empty list is no filter.
+#[derive(Default, Debug)]
+struct Filter {
+    queues: Vec<String>,
+    tenants: Vec<String>,
+    statuses: Vec<Status>,
+    items: Vec<ItemId>,
+}
+
+impl Filter {
+    fn new(wanted: &Wanted) -> Result<Filter, Failed> {
+        let words = |said: &Option<String>| -> Vec<String> {
+            let said = said.as_deref().unwrap_or_default();
+            said.split(',').map(str::trim).filter(|word| !word.is_empty()).map(Into::into).collect()
+        };
+        let status = |word: &String| {
+            let unknown = || Failed::new(Code::Malformed, format!("{word:?} is not a status"));
+            Status::parse(word).ok_or_else(unknown)
+        };
+        Ok(Filter {
+            queues: words(&wanted.queue),
+            tenants: words(&wanted.tenant),
+            statuses: words(&wanted.status).iter().map(status).collect::<Result<_, _>>()?,
+            items: words(&wanted.item).iter().map(|id| item_id(id)).collect::<Result<_, _>>()?,
+        })
+    }
+
+    fn admits(&self, of: &Happened) -> bool {
+        let among = |words: &[String], word: &str| {
+            words.is_empty() || words.iter().any(|wanted| wanted == word)
+        };
+        among(&self.queues, &of.queue)
+            && among(&self.tenants, &of.tenant)
+            && (self.statuses.is_empty() || self.statuses.contains(&of.status))
+            && (self.items.is_empty() || self.items.contains(&of.id))
+    }
+}
+
+pub(super) async fn stream(
+    State(app): State<Arc<App>>,
+    Asked(wanted): Asked<Wanted>,
+    headers: HeaderMap,
+) -> Result<Response, Failed> {
+    let filter = Filter::new(&wanted)?;
+    let said = match headers.get("last-event-id") {
+        Some(value) => Some(value.to_str().unwrap_or("?").to_owned()),
+        None => wanted.last_event_id,
+    };
+    let last = said.filter(|said| !said.is_empty()).map(|said| said.parse()).transpose();
+    let last = last.map_err(|_| {
+        Failed::new(Code::Malformed, "last-event-id: expected epoch:seq, as an event's id is")
+    })?;
+    follow(app, filter, last).await
+}
+
+/// The life of one item: as a list, or, to whoever accepts a stream, as it goes on.
+pub(super) async fn of_item(
+    State(app): State<Arc<App>>,
+    Named(id): Named,
+    headers: HeaderMap,
+) -> Result<Response, Failed> {
+    let id = item_id(&id)?;
+    let seen = app.queue.store().inspect(id).await?;
+    let seen = seen.ok_or_else(|| Failed::not_found("such item"))?;
+    let accepts = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if !accepts.contains("text/event-stream") {
+        return Ok(axum::Json(history(&seen)).into_response());
+    }
+    let filter = Filter { items: vec![id], ..Filter::default() };
+    follow(app, filter, None).await
+}
+
+/// A stream from an event on, or from now.
+async fn follow(app: Arc<App>, filter: Filter, last: Option<EventId>) -> Result<Response, Failed> {
+    // First of all other servers must know that somebody listens.
+    app.queue.store().watch().await?;
+    let place = last.unwrap_or_else(|| app.queue.events().latest());
+    // Its place is said before anything happened, so that it can resume from here.
+    let reader = Reader { app, filter, place, said: Some(at(place)) };
+    let body = futures_util::stream::unfold(reader, |mut reader| async {
+        let words = reader.next().await?;
+        Some((Ok::<_, Infallible>(Bytes::from(words)), reader))
+    });
+    let headers = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-store")];
+    Ok((headers, Body::from_stream(body)).into_response())
+}
+
+/// One client.
+struct Reader {
+    app: Arc<App>,
+    filter: Filter,
+    place: EventId,
+    /// What is to be said first.
+    said: Option<String>,
+}
+
+impl Reader {
+    /// What the client is told next; none when the server stops.
+    async fn next(&mut self) -> Option<String> {
+        if let Some(said) = self.said.take() {
+            return Some(said);
+        }
+        loop {
+            match self.app.queue.events().page(self.place, PAGE) {
+                Resumed::Reset { now } => {
+                    self.place = now;
+                    return Some(format!("event: reset\nid: {now}\ndata: {{}}\n\n"));
+                }
+                Resumed::Events(events) if events.is_empty() => {
+                    if let Some(said) = self.wait().await? {
+                        return Some(said);
+                    }
+                }
+                Resumed::Events(events) => {
+                    self.place = events.last().map_or(self.place, |event| event.id);
+                    let words = written(&events, &self.filter);
+                    if !words.is_empty() {
+                        return Some(words);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits for news; says that it is still there if there are none. None when the server stops.
+    async fn wait(&self) -> Option<Option<String>> {
+        if self.app.is_stopping() {
+            return None;
+        }
+        tokio::select! {
+            () = self.app.queue.events().beyond(self.place.seq) => Some(None),
+            () = self.app.stops() => None,
+            () = tokio::time::sleep(BEAT) => {
+                // A database that is away for a moment is no reason to end the stream.
+                let _told_later = self.app.queue.store().watch().await;
+                Some(Some(at(self.place)))
+            }
+        }
+    }
+}
+
+/// A comment, and where the client is: events that it did not want are behind it.
+fn at(place: EventId) -> String {
+    format!(": windrow\nid: {place}\n\n")
+}
+
+fn written(events: &[Event], filter: &Filter) -> String {
+    let mut words = String::new();
+    for Event { id, happened } in events.iter().filter(|event| filter.admits(&event.happened)) {
+        let data = serde_json::to_string(&Changed::from(happened)).unwrap_or_default();
+        // Writing to a text cannot fail.
+        let _written = write!(words, "event: item\nid: {id}\ndata: {data}\n\n");
+    }
+    words
+}

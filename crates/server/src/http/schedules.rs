@@ -1,0 +1,234 @@
+//! Schedules: written, shown, run, taken away.
+//!
+//! A schedule belongs to a tenant, which is named after the question mark; what it enqueues is that
+//! tenant's.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::HeaderMap;
+use axum::http::header::{ETAG, IF_MATCH};
+use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use windrow_core::note::{Expects, WriteNote};
+use windrow_core::ports::Store as _;
+use windrow_core::{ItemId, Refusal, Timestamp};
+use windrow_engine::{Clock as _, Failure};
+use windrow_wire::problem::Code;
+use windrow_wire::schedule::{LastRun, NewSchedule, Ran, Schedule};
+use windrow_wire::time::Time;
+
+use super::reply::{Asked, Done, Failed, Named, read, request_id, whole};
+use super::{App, TENANT};
+use crate::schedules::kept::{Kept, Name, SHELF, When, item};
+use crate::schedules::{find, run_now, write};
+
+/// Runs that an answer shows.
+const SHOWN: usize = 5;
+/// Runs in a preview, and at most.
+const PREVIEWED: usize = 10;
+const PREVIEWED_MAX: usize = 1_000;
+
+/// Whose schedule is meant.
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Whose {
+    #[serde(alias = "user_id")]
+    tenant: Option<String>,
+}
+
+impl Whose {
+    fn named(&self, name: &str) -> Result<Name, Failed> {
+        Ok(Name::new(self.tenant.as_deref().unwrap_or(TENANT), name)?)
+    }
+}
+
+pub(super) async fn list(
+    State(app): State<Arc<App>>,
+    Asked(whose): Asked<Whose>,
+) -> Result<Json<Vec<Schedule>>, Failed> {
+    let now = app.queue.clock().now();
+    let mut all = Vec::new();
+    for note in app.queue.store().notes(SHELF).await? {
+        let read = Name::parse(&note.name).zip(Kept::read(&note.body));
+        let is_meant = |name: &Name| whose.tenant.as_ref().is_none_or(|of| *of == name.tenant);
+        if let Some((name, kept)) = read.filter(|(name, _)| is_meant(name)) {
+            all.push(shown(&app, name, kept, now).await?);
+        }
+    }
+    Ok(Json(all))
+}
+
+pub(super) async fn show(
+    State(app): State<Arc<App>>,
+    Named(name): Named,
+    Asked(whose): Asked<Whose>,
+) -> Result<Response, Failed> {
+    let name = whose.named(&name)?;
+    let (kept, _) = known(&app, &name).await?;
+    with_tag(shown(&app, name, kept, app.queue.clock().now()).await?)
+}
+
+pub(super) async fn put(
+    State(app): State<Arc<App>>,
+    Named(name): Named,
+    Asked(whose): Asked<Whose>,
+    request: Request,
+) -> Result<Response, Failed> {
+    let name = whose.named(&name)?;
+    let matches = if_match(request.headers())?;
+    let says: NewSchedule = read(&whole(request, &app).await?)?;
+    let now = app.queue.clock().now();
+    let when = When::new(&says, now)?;
+    item(&name, &says, now, "now")?;
+    loop {
+        let found = find(&app.queue, &name).await?;
+        let (was, version) = found.unzip();
+        must_match(matches, was.as_ref())?;
+        let kept = Kept {
+            says: says.clone(),
+            revision: was.as_ref().map_or(0, |was| was.revision + 1).max(now.0),
+            next: when.after(now).map(Time),
+            made_up: 0,
+            tries: 0,
+            last: was.and_then(|was| was.last),
+        };
+        let expects = version.map_or(Expects::Nothing, Expects::Version);
+        match write(&app.queue, &name, expects, &kept).await {
+            // It ran meanwhile, or somebody else wrote it: then whoever names a revision is told.
+            Err(Failure::Refused(Refusal::Changed { .. })) => {}
+            written => {
+                written?;
+                return with_tag(shown(&app, name, kept, now).await?);
+            }
+        }
+    }
+}
+
+pub(super) async fn remove(
+    State(app): State<Arc<App>>,
+    Named(name): Named,
+    Asked(whose): Asked<Whose>,
+    headers: HeaderMap,
+) -> Result<Json<Done>, Failed> {
+    let (name, matches) = (whose.named(&name)?, if_match(&headers)?);
+    loop {
+        let (kept, version) = known(&app, &name).await?;
+        must_match(matches, Some(&kept))?;
+        let (shelf, expects) = (SHELF.into(), Expects::Version(version));
+        let gone = WriteNote { shelf, name: name.of_note().into(), expects, body: None };
+        match app.queue.note(gone).await {
+            Err(Failure::Refused(Refusal::Changed { .. })) => {}
+            written => {
+                written?;
+                return Ok(Done::YES);
+            }
+        }
+    }
+}
+
+/// Runs it now; its next run comes as it would have.
+pub(super) async fn run(
+    State(app): State<Arc<App>>,
+    Named(name): Named,
+    Asked(whose): Asked<Whose>,
+    headers: HeaderMap,
+) -> Result<Json<Ran>, Failed> {
+    let name = whose.named(&name)?;
+    let last = run_now(&app.queue, &name, request_id(&headers)?).await?;
+    let last = last.ok_or_else(|| Failed::not_found("such schedule"))?;
+    Ok(Json(Ran { outcome: last.outcome, item: last.item, reason: last.reason }))
+}
+
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub(super) struct HowMany {
+    #[serde(alias = "user_id")]
+    tenant: Option<String>,
+    count: Option<usize>,
+}
+
+/// The runs that are to come, enabled or not.
+#[derive(Serialize, JsonSchema, Debug)]
+pub(super) struct Preview {
+    next_runs: Vec<Time>,
+}
+
+pub(super) async fn preview(
+    State(app): State<Arc<App>>,
+    Named(name): Named,
+    Asked(asked): Asked<HowMany>,
+) -> Result<Json<Preview>, Failed> {
+    let name = Whose { tenant: asked.tenant }.named(&name)?;
+    let (kept, _) = known(&app, &name).await?;
+    let count = asked.count.unwrap_or(PREVIEWED).clamp(1, PREVIEWED_MAX);
+    let runs = When::read(&kept.says)?.upcoming(app.queue.clock().now(), count);
+    Ok(Json(Preview { next_runs: runs.into_iter().map(Time).collect() }))
+}
+
+async fn known(app: &App, name: &Name) -> Result<(Kept, u64), Failed> {
+    find(&app.queue, name).await?.ok_or_else(|| Failed::not_found("such schedule"))
+}
+
+/// As it is shown, with what its last item is now.
+async fn shown(app: &App, name: Name, kept: Kept, now: Timestamp) -> Result<Schedule, Failed> {
+    let Kept { says, revision, next, last, .. } = kept;
+    let mut next_runs: Vec<Time> = Vec::new();
+    if says.enabled {
+        let from = next.map_or(now, |Time(next)| next);
+        next_runs.extend(next);
+        let more = When::read(&says)?.upcoming(from, SHOWN - next_runs.len());
+        next_runs.extend(more.into_iter().map(Time));
+    }
+    let last_run = match last {
+        None => None,
+        Some(last) => {
+            let id = last.item.as_deref().and_then(|item| item.parse::<ItemId>().ok());
+            let seen = match id {
+                Some(id) => app.queue.store().inspect(id).await?,
+                None => None,
+            };
+            let status = seen.map(|seen| seen.item.status().name());
+            let (outcome, reason) = (last.outcome, last.reason);
+            Some(LastRun { run_at: last.run_at, outcome, item: last.item, status, reason })
+        }
+    };
+    let NewSchedule { cron, time_zone, item, overlap, missed, enabled } = says;
+    let Name { tenant, name } = name;
+    Ok(Schedule {
+        name,
+        tenant,
+        revision,
+        cron,
+        time_zone,
+        item,
+        overlap,
+        missed,
+        enabled,
+        next_runs,
+        last_run,
+    })
+}
+
+fn with_tag(schedule: Schedule) -> Result<Response, Failed> {
+    let tag = format!("\"{}\"", schedule.revision);
+    Ok(([(ETAG, tag)], Json(schedule)).into_response())
+}
+
+/// The revision that whoever writes has read, if they say so.
+pub(super) fn if_match(headers: &HeaderMap) -> Result<Option<u64>, Failed> {
+    let Some(value) = headers.get(IF_MATCH) else { return Ok(None) };
+    let number = value.to_str().ok().and_then(|text| text.trim_matches('"').parse().ok());
+    let why = "if-match: expected the revision that was read, such as \"1794700799999\"";
+    number.map(Some).ok_or_else(|| Failed::new(Code::Malformed, why))
+}
+
+fn must_match(matches: Option<u64>, was: Option<&Kept>) -> Result<(), Failed> {
+    let revision = was.map_or(0, |was| was.revision);
+    match matches {
+        Some(read) if read != revision => Err(Refusal::Changed { version: revision }.into()),
+        _ => Ok(()),
+    }
+}

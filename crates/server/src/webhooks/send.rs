@@ -1,0 +1,159 @@
+//! Sending: one POST to an address that may be called, within a time.
+//!
+//! Follows no redirect: an address that leads elsewhere is for whoever wrote the webhook to change.
+//! Reads of the answer only its status and how long to wait.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::header::{CONTENT_TYPE, HOST, RETRY_AFTER, USER_AGENT};
+use axum::http::{HeaderName, HeaderValue, Request};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+use super::address::Allowed;
+use super::url::Target;
+
+/// Where systems keep what they trust.
+const SYSTEM_ROOTS: [&str; 4] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+/// How webhooks are sent.
+#[derive(Clone, Debug)]
+pub(crate) struct Sender {
+    pub(crate) allowed: Allowed,
+    pub(crate) within: Duration,
+    /// The file with certificates that are trusted; the system's if none.
+    pub(crate) roots: Option<PathBuf>,
+}
+
+/// What the receiver said.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Said {
+    pub(crate) status: u16,
+    /// How long it asks us to wait.
+    pub(crate) retry_after: Option<Duration>,
+}
+
+impl Sender {
+    /// Sends a body; what went wrong is said in words.
+    pub(crate) async fn send(
+        &self,
+        to: &Target,
+        headers: Vec<(HeaderName, HeaderValue)>,
+        body: Vec<u8>,
+    ) -> Result<Said, String> {
+        let late = |_| format!("no answer within {} ms", self.within.as_millis());
+        tokio::time::timeout(self.within, self.try_send(to, headers, body)).await.map_err(late)?
+    }
+
+    async fn try_send(
+        &self,
+        to: &Target,
+        headers: Vec<(HeaderName, HeaderValue)>,
+        body: Vec<u8>,
+    ) -> Result<Said, String> {
+        let stream = self.connect(to).await?;
+        let mut request = Request::post(&to.path)
+            .header(HOST, &to.authority)
+            .header(USER_AGENT, concat!("windrow/", env!("CARGO_PKG_VERSION")))
+            .header(CONTENT_TYPE, "application/json")
+            .body(Body::from(body))
+            .map_err(|error| error.to_string())?;
+        request.headers_mut().extend(headers);
+        if to.is_https {
+            let name = ServerName::try_from(to.host.clone()).map_err(|error| error.to_string())?;
+            let tls = TlsConnector::from(self.trust()?).connect(name, stream).await;
+            exchange(tls.map_err(|error| format!("no secure connection: {error}"))?, request).await
+        } else {
+            exchange(stream, request).await
+        }
+    }
+
+    /// Connects to the first address of a name that may be called.
+    async fn connect(&self, to: &Target) -> Result<TcpStream, String> {
+        let found = tokio::net::lookup_host((to.host.as_str(), to.port)).await;
+        let found = found.map_err(|error| format!("{} was not found: {error}", to.host))?;
+        let mut why = format!("{} has no address", to.host);
+        for address in found {
+            match self.may_call(to, address) {
+                Ok(()) => match TcpStream::connect(address).await {
+                    Ok(stream) => return Ok(stream),
+                    Err(error) => why = format!("{address}: {error}"),
+                },
+                Err(refused) => why = refused,
+            }
+        }
+        Err(why)
+    }
+
+    fn may_call(&self, to: &Target, address: SocketAddr) -> Result<(), String> {
+        let ip = address.ip();
+        if !self.allowed.admits(ip) {
+            return Err(format!(
+                "{ip} is not a public address; name it in webhooks.allow if it may be called"
+            ));
+        }
+        if !to.is_https && !self.allowed.names(ip) {
+            return Err(format!(
+                "{ip} is called by https only; name it in webhooks.allow for plain http"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Refuses at once what names an address that may not be called.
+    pub(crate) fn check(&self, to: &Target) -> Result<(), String> {
+        match to.host.parse() {
+            Ok(ip) => self.may_call(to, SocketAddr::new(ip, to.port)),
+            Err(_) => Ok(()),
+        }
+    }
+
+    fn trust(&self) -> Result<Arc<ClientConfig>, String> {
+        let system = || SYSTEM_ROOTS.iter().map(Path::new).find(|path| path.exists());
+        let file = self.roots.as_deref().or_else(system);
+        let file = file.ok_or("this system has no list of roots; name one in webhooks.roots")?;
+        let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
+        let mut roots = RootCertStore::empty();
+        let found = CertificateDer::pem_file_iter(file).map_err(|error| wrong(&error))?;
+        let found: Result<Vec<_>, _> = found.collect();
+        roots.add_parsable_certificates(found.map_err(|error| wrong(&error))?);
+        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| error.to_string())?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        Ok(Arc::new(config))
+    }
+}
+
+async fn exchange(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    request: Request<Body>,
+) -> Result<Said, String> {
+    let (mut sending, connection) =
+        http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
+    // What the connection dies of, the request is told as well.
+    let driving = tokio::spawn(async move { drop(connection.await) });
+    let answered = sending.send_request(request).await.map_err(|error| error.to_string());
+    driving.abort();
+    let answered = answered?;
+    let seconds = answered.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+    let retry_after = seconds.and_then(|text| text.parse().ok()).map(Duration::from_secs);
+    Ok(Said { status: answered.status().as_u16(), retry_after })
+}

@@ -1,0 +1,86 @@
+//! Events: what happened to items.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use windrow_core::ports::{Happened, Inspected};
+use windrow_core::transitions::Event;
+
+use crate::item::Error;
+use crate::time::Time;
+
+/// One change of one item, as a stream tells it.
+#[derive(Clone, Serialize, JsonSchema, Debug)]
+pub struct Changed {
+    pub id: String,
+    pub queue: String,
+    pub tenant: String,
+    /// The stage that it is in, counted from 0.
+    pub stage: u8,
+    pub status: &'static str,
+    /// What led to it: `create`, `claim`, `complete`, `retry` and so on.
+    pub event: &'static str,
+    pub at: Time,
+}
+
+impl From<&Happened> for Changed {
+    fn from(of: &Happened) -> Changed {
+        Changed {
+            id: of.id.to_string(),
+            queue: of.queue.to_string(),
+            tenant: of.tenant.to_string(),
+            stage: of.stage,
+            status: of.status.name(),
+            event: of.event.map_or("create", Event::name),
+            at: Time(of.at),
+        }
+    }
+}
+
+/// One thing in the life of an item.
+#[derive(Clone, PartialEq, Serialize, JsonSchema, Debug)]
+pub struct Moment {
+    pub at: Time,
+    /// `create`, `claim`, how an attempt ended (`completed`, `retried`, `expired`, …), or `end`.
+    pub event: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stage: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worker: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<Error>,
+    /// What it was from then on, if it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<&'static str>,
+}
+
+impl Moment {
+    fn new(at: Time, event: &'static str) -> Moment {
+        Moment { at, event, stage: None, attempt: None, worker: None, error: None, status: None }
+    }
+}
+
+/// The life of an item, as far as it is kept: its last five attempts.
+pub fn history(of: &Inspected) -> Vec<Moment> {
+    let stage = |at: u8| of.body.route.stages.get(usize::from(at)).map(|of| of.name.to_string());
+    let mut all = vec![Moment::new(Time(of.item.id.created_at()), "create")];
+    for attempt in &of.trail.attempts {
+        let claimed = Moment {
+            stage: stage(attempt.stage),
+            attempt: Some(attempt.number),
+            worker: Some(attempt.worker.to_string()),
+            ..Moment::new(Time(attempt.started), "claim")
+        };
+        let error = attempt.error.as_ref().map(Error::from);
+        let (at, event) = (Time(attempt.ended), attempt.ending.name());
+        all.push(claimed.clone());
+        all.push(Moment { at, event, error, ..claimed });
+    }
+    if let Some(at) = of.trail.finished_at.filter(|_| of.item.is_done()) {
+        let status = Some(of.item.status().name());
+        all.push(Moment { status, ..Moment::new(Time(at), "end") });
+    }
+    all.sort_by_key(|moment| moment.at);
+    all
+}
