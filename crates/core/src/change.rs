@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::command::{Answer, Scope};
 use crate::id::{ItemId, LeaseId, RequestId};
 use crate::item::{BlobRef, Body, Item, Marks, State};
+use crate::resource::Resource;
 use crate::settings::Settings;
 use crate::tally::Tally;
 use crate::time::Timestamp;
@@ -73,15 +74,17 @@ pub enum Change {
         queue: Arc<str>,
         settings: Box<Settings>,
     },
+    /// What is known of a resource; nothing if there is nothing to know any more.
     Gate {
         resource: Arc<str>,
-        closed_until: Timestamp,
+        state: Option<Resource>,
     },
-    /// How many items refer to a blob; at zero it is deleted after the commit.
+    /// How many items refer to a blob: none yet if that is zero. Without a number it is gone, and
+    /// its bytes are deleted after the commit.
     Blob {
         tenant: Arc<str>,
         blob: BlobRef,
-        references: u32,
+        references: Option<u32>,
     },
     /// What stands in a note; none if it is gone.
     Note {

@@ -11,6 +11,7 @@ use crate::item::{BlobRef, Body, Item, Payload};
 use crate::limits::PRIORITY_DEFAULT;
 use crate::note::WriteNote;
 use crate::refusal::Refusal;
+use crate::resource::Limits;
 use crate::route::Route;
 use crate::rules::notify::DELIVERIES;
 use crate::settings::{Notify, Settings};
@@ -101,6 +102,16 @@ pub enum Command {
     Sweep {
         limit: usize,
     },
+    /// Says that a blob is not kept any longer, unless something refers to it.
+    ForgetBlob {
+        tenant: Arc<str>,
+        blob: BlobRef,
+    },
+    /// Says what a resource can bear. Without limits, all that is known of it is forgotten.
+    Limit {
+        resource: Arc<str>,
+        limits: Option<Limits>,
+    },
 }
 
 impl Command {
@@ -126,6 +137,8 @@ impl Command {
             Command::Reclaim { .. } => "reclaim",
             Command::Grace { .. } => "grace",
             Command::Sweep { .. } => "sweep",
+            Command::ForgetBlob { .. } => "forget_blob",
+            Command::Limit { .. } => "limit",
         }
     }
 }

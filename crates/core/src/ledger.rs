@@ -10,6 +10,7 @@ use crate::command::{Answer, Claim};
 use crate::id::{ItemId, LeaseId, RequestId};
 use crate::item::{BlobRef, Body, Item};
 use crate::refusal::{Full, Refusal};
+use crate::resource::Resource;
 use crate::route::Route;
 use crate::settings::{Policy, Settings};
 use crate::tally::Tally;
@@ -66,8 +67,9 @@ pub trait Ledger {
     /// An item of the same ordered group and stage that comes before this one and has not ended.
     fn group_ahead(&self, item: &Item) -> Option<ItemId>;
     fn is_paused(&self, item: &Item) -> bool;
-    /// Until when a resource is closed.
-    fn closed_until(&self, resource: &str) -> Timestamp;
+    /// What is known of a resource. If that is to be counted on, nobody else may change it until
+    /// this decision is written; else it may be old by a moment, if it is calm.
+    fn resource(&self, name: &str, firmly: bool) -> Resource;
     /// How many items refer to a blob; none if it is not stored.
     fn blob(&self, tenant: &str, blob: &BlobRef) -> Option<u32>;
     /// The version of a note; none if there is none.

@@ -21,6 +21,7 @@ pub mod planted;
 pub mod ports;
 pub mod queue;
 pub mod refusal;
+pub mod resource;
 pub mod retry;
 pub mod route;
 pub mod rules;

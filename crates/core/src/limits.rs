@@ -58,6 +58,10 @@ pub const DELAY_MAX_MS: u64 = 10 * 366 * 86_400_000;
 pub const REQUEST_KEPT_MS: u64 = 24 * 3_600_000;
 /// How many request ids are remembered at most.
 pub const REQUESTS_KEPT: usize = 1_000_000;
+/// Most that the rate of a resource may say.
+pub const RATE_MAX: u32 = 1_000_000;
+/// Longest rest of a resource, and longest time in which its failures or its rate are counted.
+pub const REST_MAX_MS: u64 = 86_400_000;
 /// A worker is present for this long after it was last seen.
 pub const PRESENT_MS: u64 = 60_000;
 /// A live lease gets this much more time after a start or a gap in ticking.

@@ -9,6 +9,7 @@ use crate::find::{Configured, Filter, Page};
 use crate::id::ItemId;
 use crate::item::{Body, Item, Status};
 use crate::note::Note;
+use crate::resource::Resource;
 use crate::tally::Tally;
 use crate::time::Timestamp;
 use crate::trail::Trail;
@@ -80,6 +81,10 @@ pub trait Store: Send + Sync + 'static {
     fn leases(&self) -> impl Future<Output = Result<Vec<Lease>, StoreError>> + Send;
     /// The notes on a shelf, by name.
     fn notes(&self, shelf: &str) -> impl Future<Output = Result<Vec<Note>, StoreError>> + Send;
+    /// What is known of resources, by name.
+    fn resources(
+        &self,
+    ) -> impl Future<Output = Result<Vec<(Arc<str>, Resource)>, StoreError>> + Send;
     /// When something becomes due by itself: an item becomes visible or a lease expires.
     fn next_due(&self) -> impl Future<Output = Result<Option<Timestamp>, StoreError>> + Send;
     /// How the store itself is, at `now` unless it keeps time by itself.

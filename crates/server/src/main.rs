@@ -1,5 +1,6 @@
 //! The `windrow` binary.
 
+mod blobs;
 mod bulk;
 mod cli;
 mod config;

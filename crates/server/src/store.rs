@@ -10,9 +10,11 @@ use windrow_core::explain::Explanation;
 use windrow_core::find::{Configured, Filter, Page};
 use windrow_core::note::Note;
 use windrow_core::ports::{Count, Enough, Inspected, Lead, Listener, Now, Store, StoreError, Work};
+use windrow_core::resource::Resource;
 use windrow_core::vitals::Vitals;
 use windrow_core::{Answer, Item, ItemId, Timestamp};
 use windrow_engine::{Engine, Limits, SystemClock};
+use windrow_store::embedded::blobs::{DIRECTORY, Files};
 use windrow_store::embedded::disk::RealDisk;
 use windrow_store::embedded::{Embedded, Options, Running};
 use windrow_store::postgres::Postgres;
@@ -25,7 +27,8 @@ pub(crate) type Queue = Engine<AnyStore, SystemClock>;
 
 #[derive(Clone, Debug)]
 pub(crate) enum AnyStore {
-    Embedded(Embedded),
+    /// With the blobs beside it.
+    Embedded(Embedded, Arc<Files>),
     Postgres(Postgres),
 }
 
@@ -33,7 +36,7 @@ impl AnyStore {
     /// Which of them it is, in a word.
     pub(crate) const fn kind(&self) -> &'static str {
         match self {
-            AnyStore::Embedded(_) => "embedded",
+            AnyStore::Embedded(..) => "embedded",
             AnyStore::Postgres(_) => "postgres",
         }
     }
@@ -67,7 +70,10 @@ impl Open {
         let opened = Embedded::open(Arc::new(disk), Options::default());
         let running = opened.map_err(|error| not_opened(path, &error))?.run()?;
         let clock = SystemClock::new(running.latest());
-        let store = AnyStore::Embedded((*running).clone());
+        let apart = path.join(DIRECTORY);
+        let blobs = RealDisk::open(&apart).with_context(|| apart.display().to_string())?;
+        let blobs = Arc::new(Files::on(Arc::new(blobs)));
+        let store = AnyStore::Embedded((*running).clone(), blobs);
         let queue = Arc::new(Engine::new(store, clock, Limits::default(), usize::MAX));
         Ok(Open { queue, _running: Some(running) })
     }
@@ -77,7 +83,7 @@ impl Open {
 macro_rules! ask {
     ($self:ident, $store:ident => $asked:expr) => {
         match $self {
-            AnyStore::Embedded($store) => $asked,
+            AnyStore::Embedded($store, _) => $asked,
             AnyStore::Postgres($store) => $asked,
         }
     };
@@ -133,6 +139,10 @@ impl Store for AnyStore {
 
     async fn notes(&self, shelf: &str) -> Result<Vec<Note>, StoreError> {
         ask!(self, store => store.notes(shelf).await)
+    }
+
+    async fn resources(&self) -> Result<Vec<(Arc<str>, Resource)>, StoreError> {
+        ask!(self, store => store.resources().await)
     }
 
     async fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {

@@ -221,7 +221,7 @@ fn a_wrong_count_is_a_fault() {
     let (server, scratch) = (Server::start(), Scratch::new("count"));
     let url = &*server.url();
     let source = scratch.path("from");
-    filled(&source, 300);
+    filled(&source, 900);
     succeeds(&["move", "--from", source.to_str().unwrap(), "--to", url]);
     server.psql("update windrow.counts set items = items + 1 where status = 2");
     refused(&["check", "--store", url], "completed items of");

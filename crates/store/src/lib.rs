@@ -1,3 +1,4 @@
+pub mod blobs;
 pub mod embedded;
 pub mod moving;
 #[cfg(feature = "postgres")]

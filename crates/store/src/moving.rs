@@ -19,6 +19,7 @@ use windrow_core::item::{BlobRef, GroupNo, KindNo, Marks, QueueNo, RouteNo, Tena
 use windrow_core::limits::{COMMAND_ITEMS_MAX, GRACE_MS};
 use windrow_core::note::Note;
 use windrow_core::ports::{Now, Store, StoreError};
+use windrow_core::resource::Resource;
 use windrow_core::settings::Settings;
 use windrow_core::tally::Tally;
 use windrow_core::trail::Trail;
@@ -39,7 +40,7 @@ pub enum Record {
     Paused(Scope),
     Gate {
         resource: Arc<str>,
-        closed_until: Timestamp,
+        state: Resource,
     },
     Blob {
         tenant: Arc<str>,

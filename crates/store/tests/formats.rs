@@ -11,6 +11,7 @@ use windrow_core::command::{Claim, Command, NewChild, NewItem, Outcome, Scope};
 use windrow_core::item::{Body, Payload};
 use windrow_core::note::{Expects, WriteNote};
 use windrow_core::ports::{Now, Store};
+use windrow_core::resource::{Limits, Rate};
 use windrow_core::route::Route;
 use windrow_core::settings::{Policy, Settings};
 use windrow_core::tally::OnGaps;
@@ -101,6 +102,7 @@ fn fill(store: &Stepped) {
     let split = Outcome::Split { children, more: false, on_gaps: OnGaps::Continue, output: None };
     ask(store, settle(lease, vec![(ids[0], split)]), 60);
     ask(store, note("before"), 65);
+    ask(store, limit("before"), 66);
     store.store.begin_snapshot();
     while store.store.is_keeping() {
         store.store.keep_step();
@@ -112,6 +114,7 @@ fn fill(store: &Stepped) {
     let fail = Outcome::Fail { class: Class::Gone, message: "no such page".into() };
     ask(store, settle(lease, vec![(ids[0], done), (ids[1], fail)]), 80);
     ask(store, note("after"), 85);
+    ask(store, limit("after"), 86);
     let (_, _) = claim(store, "plain", 3, 90);
     ask(store, Command::Enqueue(vec![item("plain", Some("key-4"), "a successor")]), 100);
     let scope = Scope { queue: "plain".into(), stage: None, tenant: Some("other".into()) };
@@ -119,6 +122,12 @@ fn fill(store: &Stepped) {
     let mut grouped = item("slow", None, "grouped");
     grouped.body.group = Some("g".into());
     ask(store, Command::Enqueue(vec![grouped.clone(), grouped]), 120);
+}
+
+fn limit(resource: &str) -> Command {
+    let rate = Some(Rate { count: 3, per_ms: 1_000, burst: 7 });
+    let limits = Some(Limits { rate, ..Limits::default() });
+    Command::Limit { resource: resource.into(), limits }
 }
 
 fn note(name: &str) -> Command {
@@ -157,6 +166,10 @@ fn describe(store: &Stepped) -> String {
     }
     for note in block_on(store.notes("fixture")).expect("notes are read") {
         let _ = writeln!(text, "note {} {}", note.name, String::from_utf8_lossy(&note.body));
+    }
+    for (name, state) in block_on(store.resources()).expect("resources are read") {
+        let (burst, tokens) = (state.limits.rate.map(|rate| rate.burst), state.bucket.tokens);
+        let _ = writeln!(text, "resource {name}: {tokens} of {burst:?}");
     }
     for count in block_on(store.counts()).expect("items are counted") {
         let _ =

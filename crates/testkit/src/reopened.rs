@@ -17,6 +17,7 @@ use windrow_core::explain::Explanation;
 use windrow_core::find::{Configured, Filter, Page};
 use windrow_core::note::Note;
 use windrow_core::ports::{Count, Enough, Inspected, Listener, Now, Store, StoreError, Work};
+use windrow_core::resource::Resource;
 use windrow_core::trail::Progress;
 use windrow_core::vitals::Vitals;
 use windrow_core::{Answer, Item, ItemId, LeaseId, Request, RequestId, Timestamp};
@@ -256,6 +257,10 @@ impl Store for Reopened {
 
     async fn leases(&self) -> Result<Vec<Lease>, StoreError> {
         block_on(self.inside.lock().store.leases())
+    }
+
+    async fn resources(&self) -> Result<Vec<(Arc<str>, Resource)>, StoreError> {
+        block_on(self.inside.lock().store.resources())
     }
 
     async fn notes(&self, shelf: &str) -> Result<Vec<Note>, StoreError> {

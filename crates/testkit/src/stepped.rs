@@ -7,8 +7,10 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use windrow_core::item::BlobRef;
 use windrow_core::ports::{Listener, Now, Store, StoreError, Work};
 use windrow_core::{Answer, Request, Timestamp};
+use windrow_store::blobs::References;
 use windrow_store::embedded::disk::Disk;
 use windrow_store::embedded::{Embedded, OpenError, Options};
 
@@ -50,5 +52,15 @@ impl Store for Stepped {
 
     fn listen(&self, listener: Arc<dyn Listener>) {
         self.store.listen(listener);
+    }
+}
+
+impl References for Stepped {
+    async fn references(&self, tenant: &str, blob: BlobRef) -> Result<Option<u32>, StoreError> {
+        self.drive(self.store.references(tenant, blob))
+    }
+
+    async fn dropped(&self) -> Result<Vec<(Arc<str>, BlobRef)>, StoreError> {
+        self.drive(self.store.dropped())
     }
 }

@@ -84,6 +84,16 @@ macro_rules! reads_through {
             $how
         }
 
+        async fn resources(
+            &$self,
+        ) -> Result<
+            Vec<(::std::sync::Arc<str>, ::windrow_core::resource::Resource)>,
+            ::windrow_core::ports::StoreError,
+        > {
+            let $reading = $store.resources();
+            $how
+        }
+
         async fn next_due(
             &$self,
         ) -> Result<Option<::windrow_core::Timestamp>, ::windrow_core::ports::StoreError> {

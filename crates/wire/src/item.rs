@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use windrow_core::Refusal;
 use windrow_core::explain::{self, Reason};
 use windrow_core::item::{self, End, State};
 use windrow_core::ports::Inspected;
@@ -91,16 +92,47 @@ pub struct Payload {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub payload_base64: Option<Base64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub payload_blob: Option<Blob>,
+    pub payload_ref: Option<BlobRef>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
 }
 
 /// Content kept apart, named by its hash.
-#[derive(Clone, Serialize, JsonSchema, Debug)]
-pub struct Blob {
-    pub hash: String,
-    pub bytes: u64,
+#[derive(Clone, PartialEq, Eq, Deserialize, Serialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct BlobRef {
+    /// In hexadecimal digits.
+    pub sha256: String,
+    /// In bytes.
+    pub length: u64,
+}
+
+impl BlobRef {
+    pub fn into_core(self) -> Result<item::BlobRef, Refusal> {
+        let hash = sha256(&self.sha256)
+            .ok_or_else(|| Refusal::invalid("sha256", "is not 64 hexadecimal digits"))?;
+        Ok(item::BlobRef { hash, len: self.length })
+    }
+}
+
+impl From<item::BlobRef> for BlobRef {
+    fn from(blob: item::BlobRef) -> BlobRef {
+        let sha256 = blob.hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        BlobRef { sha256, length: blob.len }
+    }
+}
+
+/// A hash from its 64 hexadecimal digits.
+pub fn sha256(text: &str) -> Option<[u8; 32]> {
+    let digits = text.as_bytes();
+    if digits.len() != 64 || !digits.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
+    let mut hash = [0; 32];
+    for (byte, two) in hash.iter_mut().zip(digits.chunks(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(two).ok()?, 16).ok()?;
+    }
+    Some(hash)
 }
 
 /// Where an item stands in a tree.
@@ -224,12 +256,10 @@ impl Payload {
                 let may_be_json = content_type.as_deref().is_none_or(|of| of.contains("json"));
                 let (payload, payload_base64) =
                     if may_be_json { shown(bytes) } else { (None, Some(Base64(bytes))) };
-                Payload { payload, payload_base64, payload_blob: None, content_type }
+                Payload { payload, payload_base64, payload_ref: None, content_type }
             }
             item::Payload::Blob(blob) => {
-                let hash = blob.hash.iter().map(|byte| format!("{byte:02x}")).collect();
-                let payload_blob = Some(Blob { hash, bytes: blob.len });
-                Payload { payload_blob, content_type, ..Payload::default() }
+                Payload { payload_ref: Some(blob.into()), content_type, ..Payload::default() }
             }
         }
     }

@@ -11,6 +11,7 @@ use windrow_core::{Refusal, Timestamp};
 
 use crate::bounds;
 use crate::bytes::{Base64, Json};
+use crate::item::BlobRef;
 use crate::time::Time;
 
 /// What is said of payloads when nobody says otherwise.
@@ -28,6 +29,8 @@ pub struct NewItem {
     /// Any JSON. For other bytes use `payload_base64`.
     pub payload: Option<Json>,
     pub payload_base64: Option<Base64>,
+    /// A payload that was uploaded as a blob.
+    pub payload_ref: Option<BlobRef>,
     pub content_type: Option<String>,
     /// From 0, the lowest, to 10; 5 by default.
     #[schemars(range(max = 10))]
@@ -110,6 +113,8 @@ pub struct Child {
     #[serde(default)]
     pub payload_base64: Option<Base64>,
     #[serde(default)]
+    pub payload_ref: Option<BlobRef>,
+    #[serde(default)]
     pub content_type: Option<String>,
     #[serde(default)]
     pub metadata: Option<Json>,
@@ -151,7 +156,7 @@ impl NewItem {
         let said = self.tenant.map_or_else(|| Arc::clone(tenant), Into::into);
         let plain = Body::new(said, Arc::clone(queue));
         let (payload, content_type) =
-            payload(self.payload, self.payload_base64, self.content_type)?;
+            payload(self.payload, self.payload_base64, self.payload_ref, self.content_type)?;
         let not_before = match (self.not_before, self.delay_ms) {
             (Some(_), Some(_)) => {
                 return Err(Refusal::invalid("delay_ms", "cannot be given with not_before"));
@@ -203,7 +208,7 @@ impl Child {
         }
         plain_route(self.route.as_deref())?;
         let (payload, content_type) =
-            payload(self.payload, self.payload_base64, self.content_type)?;
+            payload(self.payload, self.payload_base64, self.payload_ref, self.content_type)?;
         let route = self.route.map_or_else(Route::single, into_route);
         let plain = NewChild::new(self.ordinal, self.kind, route);
         Ok(NewChild {
@@ -239,23 +244,26 @@ fn into_route(stages: Vec<Stage>) -> Arc<Route> {
     Arc::new(Route { stages: stages.into_iter().map(stage).collect() })
 }
 
-/// The payload and its type, from the two fields that it may be in.
+/// The payload and its type, from the three fields that it may be in.
 fn payload(
     json: Option<Json>,
     base64: Option<Base64>,
+    apart: Option<BlobRef>,
     content_type: Option<String>,
 ) -> Result<(Payload, Option<Arc<str>>), Refusal> {
-    let (bytes, known) = match (json, base64) {
-        (Some(_), Some(_)) => {
-            let why = "cannot be given with payload";
-            return Err(Refusal::invalid("payload_base64", why));
+    let (payload, known) = match (json, base64, apart) {
+        (Some(json), None, None) => (Payload::Inline(json.into_bytes()), Some(JSON_TYPE)),
+        (None, Some(Base64(bytes)), None) => (Payload::Inline(bytes), Some(BYTES_TYPE)),
+        (None, None, Some(blob)) => (Payload::Blob(blob.into_core()?), Some(BYTES_TYPE)),
+        (None, None, None) => (Payload::Inline(Vec::new()), None),
+        (json, base64, _) => {
+            let field = if base64.is_some() { "payload_base64" } else { "payload_ref" };
+            let other = if json.is_some() { "payload" } else { "payload_ref" };
+            return Err(Refusal::invalid(field, format!("cannot be given with {other}")));
         }
-        (Some(json), None) => (json.into_bytes(), Some(JSON_TYPE)),
-        (None, Some(Base64(bytes))) => (bytes, Some(BYTES_TYPE)),
-        (None, None) => (Vec::new(), None),
     };
     let content_type = content_type.as_deref().or(known).map(Arc::from);
-    Ok((Payload::Inline(bytes), content_type))
+    Ok((payload, content_type))
 }
 
 #[cfg(test)]
@@ -301,6 +309,8 @@ mod tests {
         for (json, why) in [
             (r#"{"payload":1,"payload_base64":"AA=="}"#, "cannot be given with payload"),
             (r#"{"not_before":"2026-11-16T00:00:00Z","delay_ms":1}"#, "cannot be given with"),
+            (r#"{"payload":1,"payload_ref":{"sha256":"","length":1}}"#, "payload_ref: cannot be"),
+            (r#"{"payload_ref":{"sha256":"zz","length":1}}"#, "64 hexadecimal digits"),
             (r#"{"paylod":1}"#, "unknown field `paylod`"),
             (r#"{"priority":256}"#, "invalid value"),
             (r#"{"route":[7]}"#, "did not match any variant"),

@@ -51,10 +51,13 @@ codes! {
     Changed "changed" 409 "It was changed meanwhile";
     RequestReused "request_reused" 409 "The request id was used for another request";
     BlobMissing "blob_missing" 409 "The blob is not here";
+    OffsetMismatch "offset_mismatch" 409 "The upload stands somewhere else";
     TooLarge "too_large" 413 "The request is too large";
     UnsupportedType "unsupported_type" 415 "The content type is not understood";
     ExpectationFailed "expectation_failed" 417 "This is not done on request";
+    RangeNotSatisfiable "range_not_satisfiable" 416 "There are no such bytes";
     MisdirectedHost "misdirected_host" 421 "This server is not called that";
+    HashMismatch "hash_mismatch" 422 "The bytes are not those that were announced";
     NoSuchStage "no_such_stage" 422 "It has no such stage";
     QueueFull "queue_full" 429 "The queue is full";
     Overloaded "overloaded" 429 "Too much is under way";

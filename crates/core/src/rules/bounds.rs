@@ -37,7 +37,11 @@ pub(super) fn check_names(command: &Command) -> Result<(), Refusal> {
         }
         Command::Note(write) => note::check(write),
         Command::Gate { resource, .. } => name("resource", resource, true),
-        Command::Blob { tenant, blob } => {
+        Command::Limit { resource, limits } => {
+            name("resource", resource, true)?;
+            limits.as_ref().map_or(Ok(()), |limits| limits.check())
+        }
+        Command::Blob { tenant, blob } | Command::ForgetBlob { tenant, blob } => {
             name("tenant", tenant, true)?;
             if blob.len > BLOB_MAX {
                 let why = format!("has {} bytes; at most {BLOB_MAX}", blob.len);

@@ -10,6 +10,7 @@ use crate::item::{Item, Marks, State};
 use crate::ledger::Ledger;
 use crate::limits::{LEASE_MAX_MS, LEASE_MIN_MS};
 use crate::planted::{Bug, is_planted};
+use crate::resource;
 use crate::rules::each;
 use crate::rules::roll_up::{Moved, roll_up};
 use crate::rules::{guarded, quarantine};
@@ -46,6 +47,7 @@ pub fn claim<L: Ledger>(ledger: &mut L, claim: &Claim, now: Timestamp) -> Option
             ledger.set_aside(&item);
             continue;
         };
+        resource::taken(ledger, &item, now);
         lease_ms = lease_ms.or(Some(policy_ms));
         items.push(taken);
         if item.has(Marks::ALONE) {
@@ -134,7 +136,7 @@ pub fn gates<L: Ledger>(ledger: &L, item: &Item, now: Timestamp) -> impl Iterato
         |ledger, item, _| earlier_with_key(ledger, item),
         |ledger, item, _| group_full(ledger, item),
         |ledger, item, _| group_order(ledger, item),
-        resource,
+        resource_closed,
         |ledger, item, _| cancelled_above(ledger, item).map(Gate::UnderCancelled),
         |ledger, item, _| ahead(ledger, item),
         |_, item, _| item.has(Marks::QUARANTINED).then_some(Gate::Quarantined),
@@ -178,8 +180,9 @@ fn group_order<L: Ledger>(ledger: &L, item: &Item) -> Option<Gate> {
     ledger.group_ahead(item).map(|ahead| Gate::GroupOrder { ahead })
 }
 
-fn resource<L: Ledger>(ledger: &L, item: &Item, now: Timestamp) -> Option<Gate> {
-    let until = ledger.closed_until(ledger.policy(item).resource.as_deref()?);
+fn resource_closed<L: Ledger>(ledger: &L, item: &Item, now: Timestamp) -> Option<Gate> {
+    let name = ledger.policy(item).resource.as_deref()?;
+    let until = ledger.resource(name, false).closed_until;
     (until > now).then_some(Gate::ResourceClosed { until })
 }
 

@@ -174,8 +174,9 @@ pub(crate) fn refer<L: Ledger>(ledger: &L, body: &Body, by: i32, changes: &mut C
         }
         _ => None,
     });
-    let known = counted.or_else(|| ledger.blob(tenant, &blob)).unwrap_or(0);
-    let references = known.saturating_add_signed(by);
+    let known = counted.unwrap_or_else(|| ledger.blob(tenant, &blob)).unwrap_or(0);
+    // One that loses its last reference goes.
+    let references = Some(known.saturating_add_signed(by)).filter(|references| *references > 0);
     changes.push(Change::Blob { tenant: tenant.clone(), blob, references });
 }
 

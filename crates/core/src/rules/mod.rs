@@ -129,12 +129,22 @@ fn run<L: Ledger>(ledger: &mut L, command: Command, now: Timestamp) -> Answer {
             notify::notify(ledger, queue, &webhook, wanted, now)
         }
         Command::Gate { resource, closed_until } => {
-            done(ledger, Change::Gate { resource, closed_until }, now)
+            let state = ledger.resource(&resource, true).closed_by_hand(closed_until, now);
+            done(ledger, Change::Gate { resource, state: Some(state) }, now)
+        }
+        Command::Limit { resource, limits } => {
+            let known = ledger.resource(&resource, true);
+            let state = limits.map(|limits| known.limited(limits, now));
+            done(ledger, Change::Gate { resource, state }, now)
         }
         Command::Blob { tenant, blob } => {
-            let references = ledger.blob(&tenant, &blob).unwrap_or(0);
+            let references = Some(ledger.blob(&tenant, &blob).unwrap_or(0));
             done(ledger, Change::Blob { tenant, blob, references }, now)
         }
+        Command::ForgetBlob { tenant, blob } => match ledger.blob(&tenant, &blob) {
+            Some(0) => done(ledger, Change::Blob { tenant, blob, references: None }, now),
+            _ => Answer::Done,
+        },
         Command::Note(write) => whole(ledger, now, |l| note::write(l, write, now), Answer::Noted),
         Command::Reclaim { limit } => Answer::Reclaimed(reclaim::reclaim(ledger, limit, now)),
         Command::Grace { until } => reclaim::grace(ledger, until, now),

@@ -12,6 +12,7 @@ use crate::ledger::Ledger;
 use crate::limits::{DELAY_MAX_MS, RESULT_MAX};
 use crate::planted::{Bug, is_planted};
 use crate::refusal::Refusal;
+use crate::resource;
 use crate::retry::delay_ms;
 use crate::rules::retry::leave_children;
 use crate::rules::roll_up::{Moved, roll_up};
@@ -23,6 +24,21 @@ use crate::transitions::Event;
 
 /// Ends one attempt.
 pub fn settle<L: Ledger>(
+    ledger: &mut L,
+    lease: LeaseId,
+    id: ItemId,
+    outcome: Outcome,
+    now: Timestamp,
+) -> Result<Settled, Refusal> {
+    let report = resource::reported(ledger, lease, id, &outcome);
+    let settled = end_attempt(ledger, lease, id, outcome, now)?;
+    if let Some((name, report)) = report {
+        resource::hear(ledger, name, report, now);
+    }
+    Ok(settled)
+}
+
+fn end_attempt<L: Ledger>(
     ledger: &mut L,
     lease: LeaseId,
     id: ItemId,
@@ -252,7 +268,9 @@ impl<'a, L: Ledger> Step<'a, L> {
         let attempts = self.item.attempts;
         let own = delay_ms(&policy.backoff, class, attempts, self.item.id);
         let until = self.now.plus(delay.unwrap_or(own).min(DELAY_MAX_MS));
-        if class == Class::RateLimit {
+        // What a shared resource did not do is not the item's fault.
+        let is_down = class == Class::Infrastructure && policy.resource.is_some();
+        if class == Class::RateLimit || is_down {
             self.error = Some(fault);
             return self.defer(Ending::Released, until);
         }

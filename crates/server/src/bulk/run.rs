@@ -56,7 +56,7 @@ async fn rest(app: &App, at_most: Duration) {
 async fn take(app: &App) -> Result<Option<Kept>, Failure> {
     let (queue, me) = (&*app.queue, app.bulk.runner);
     let now = queue.clock().now();
-    let alone = matches!(queue.store(), AnyStore::Embedded(_));
+    let alone = matches!(queue.store(), AnyStore::Embedded(..));
     let is_free = |document: &Document| {
         let others = document.runner != me && document.held_until_ms > now.0;
         !document.stand.has_ended() && (alone || !others)

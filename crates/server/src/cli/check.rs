@@ -2,25 +2,31 @@
 
 use std::io::Write as _;
 use std::path::Path;
+use std::sync::Arc;
 
-use windrow_store::embedded::{Options, check};
+use windrow_store::embedded::overlay::Overlay;
+use windrow_store::embedded::{Embedded, Options, check};
 use windrow_store::postgres::{self, HealthLimits, Postgres};
 
 use super::data_dir::{not_opened, to_read};
 use super::place::{Place, PlaceArgs};
-use super::{counted, runtime};
+use super::{blobs, counted, runtime};
 
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
     place: PlaceArgs,
+    /// Read every blob as well, and compare it with its hash.
+    #[arg(long)]
+    blobs: bool,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   windrow check /var/lib/windrow
   windrow check --store postgres://windrow@db.example/queue
+  windrow check --blobs /var/lib/windrow
 
 Of a directory, every checksum is verified and every count counted again. Of a
 database, every count is counted again, every lease compared with what it holds,
@@ -28,14 +34,20 @@ and the server's state looked at: what holds back vacuum makes claims slow.";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     match args.place.place()? {
-        Place::Directory(path) => directory(&path),
-        Place::Database(options) => runtime()?.block_on(database(options)),
+        Place::Directory(path) => directory(&path, args.blobs),
+        Place::Database(options) => runtime()?.block_on(database(options, args.blobs)),
     }
 }
 
-fn directory(path: &Path) -> anyhow::Result<()> {
+fn directory(path: &Path, with_blobs: bool) -> anyhow::Result<()> {
     let disk = to_read(path)?;
-    let checked = check(&disk, Options::default()).map_err(|error| not_opened(path, &error))?;
+    let mut checked = check(&disk, Options::default()).map_err(|error| not_opened(path, &error))?;
+    if with_blobs {
+        let opened = Embedded::open(Arc::new(Overlay::over(disk)), Options::default());
+        let store = opened.map_err(|error| not_opened(path, &error))?;
+        let (items, bytes) = (store.outgoing(), blobs::to_read(path)?);
+        checked.faults.extend(runtime()?.block_on(blobs::verify(&items, &bytes))?);
+    }
     let out = &mut std::io::stdout().lock();
     let segments = counted(u64::from(checked.segments), "segment");
     let (groups, records) = (counted(checked.groups, "group"), counted(checked.records, "record"));
@@ -50,10 +62,13 @@ fn directory(path: &Path) -> anyhow::Result<()> {
     conclude(&path.display().to_string(), &checked.faults)
 }
 
-async fn database(options: postgres::Options) -> anyhow::Result<()> {
+async fn database(options: postgres::Options, with_blobs: bool) -> anyhow::Result<()> {
     let schema = Postgres::schema(&options).await?;
     let store = Postgres::open_to_move(options).await?;
-    let checked = store.check().await?;
+    let mut checked = store.check().await?;
+    if with_blobs {
+        checked.faults.extend(blobs::verify(&store, &store).await?);
+    }
     let health = store.health(HealthLimits::default()).await?;
     let out = &mut std::io::stdout().lock();
     let steps = counted(schema.applied.len() as u64, "step");

@@ -1,5 +1,6 @@
 //! The command line.
 
+mod blobs;
 mod check;
 mod config;
 pub(crate) mod data_dir;

@@ -8,6 +8,8 @@ use std::time::Instant;
 use indicatif::{ProgressBar, ProgressStyle};
 use windrow_core::Timestamp;
 use windrow_engine::{Clock as _, SystemClock};
+use windrow_store::blobs::Blobs;
+use windrow_store::embedded::blobs::{DIRECTORY, Files};
 use windrow_store::embedded::disk::RealDisk;
 use windrow_store::embedded::overlay::Overlay;
 use windrow_store::embedded::{self, Embedded};
@@ -16,7 +18,7 @@ use windrow_store::postgres::{self, Postgres};
 
 use super::data_dir::{not_opened, to_read};
 use super::place::Place;
-use super::{counted, runtime};
+use super::{blobs, counted, runtime};
 
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
@@ -35,7 +37,7 @@ Examples:
   windrow move --from postgres://windrow@db.example/queue --to /var/lib/windrow
 
 Stop all servers first. Everything moves: items with their ids, trees, keys,
-history, settings, pauses, gates, notes, what refers to blobs, and the answers that are
+history, settings, pauses, resources, notes, blobs, and the answers that are
 remembered. What a worker holds is released and waits again, with its attempt
 given back. At the end both sides are read and compared, item by item.
 
@@ -52,24 +54,35 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
                 let disk = Arc::new(Overlay::over(to_read(&path)?));
                 let opened = Embedded::open(disk, embedded::Options::default());
                 let store = opened.map_err(|error| not_opened(&path, &error))?;
-                receive(&store.outgoing(), to).await
+                receive(&store.outgoing(), &blobs::to_read(&path)?, to).await
             }
-            Place::Database(options) => receive(&Postgres::open_to_move(options).await?, to).await,
+            Place::Database(options) => {
+                let store = Postgres::open_to_move(options).await?;
+                receive(&store, &store, to).await
+            }
         }
     })?;
     tell(&report, begun.elapsed().as_secs_f64())
 }
 
-async fn receive<S: Export>(source: &S, to: Place) -> anyhow::Result<Report> {
+/// Bytes first, then what refers to them.
+async fn receive<S: Export, B: Blobs>(source: &S, bytes: &B, to: Place) -> anyhow::Result<Report> {
     let mut bar = Bar::new();
     let mut progress = |progress| bar.set(progress);
     let report = match to {
         Place::Directory(path) => {
             let disk = Arc::new(empty_or_ours(&path)?);
+            if embedded::may_receive(&*disk)? {
+                let there = RealDisk::open(path.join(DIRECTORY))?;
+                blobs::copy(source, bytes, &Files::on(Arc::new(there)), now()).await?;
+            }
             let (options, place) = (embedded::Options::default(), path.display().to_string());
             embedded::receive(source, disk, options, &place, now(), &mut progress).await?
         }
         Place::Database(options) => {
+            let there = Postgres::open_to_receive(options.clone()).await?;
+            blobs::copy(source, bytes, &there, now()).await?;
+            drop(there);
             postgres::receive(source, options, now(), &mut progress).await?
         }
     };

@@ -12,6 +12,7 @@ use windrow_store::postgres::Address;
 
 use super::config::Source;
 use super::place::{Place, database};
+use crate::blobs;
 use crate::bulk;
 use crate::config::{Config, Layers, Rpc};
 use crate::health::{self, Watch};
@@ -156,6 +157,7 @@ async fn serve(config: &Config) -> anyhow::Result<()> {
         async move { queue.run().await }
     });
     tokio::spawn(bulk::run(Arc::clone(&app)));
+    tokio::spawn(blobs::collect(Arc::clone(&open.queue)));
     // It goes with the process: what it was about is due still at the next start.
     tokio::spawn(schedules::run(Arc::clone(&open.queue)));
     let courier = tokio::spawn(webhooks::run(Arc::clone(&app)));

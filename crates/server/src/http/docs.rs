@@ -64,6 +64,12 @@ fn describe(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
         "parameters": parameters(operation),
         "responses": responses(operation, generator),
     });
+    if operation.gives_bytes {
+        let content = json!({ "*/*": { "schema": { "type": "string", "format": "binary" } } });
+        described["responses"]["200"]["content"] = content.clone();
+        described["responses"]["206"] = json!({ "description": "A range.", "content": content });
+        described["responses"]["304"] = json!({ "description": "It is the same." });
+    }
     let mut content = serde_json::Map::new();
     let first = operation.takes.map(|takes| ("application/json", takes));
     for (kind, takes) in first.into_iter().chain(operation.also_takes.iter().copied()) {

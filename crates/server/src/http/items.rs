@@ -20,7 +20,7 @@ use windrow_wire::problem::Code;
 
 use super::answers::Answers;
 use super::reply::{Asked, Done, Failed, Named, Read, is_lines, item_id, read, request_id, whole};
-use super::{App, TENANT};
+use super::{App, TENANT, blobs};
 
 /// Children on a page, and at most.
 const PAGE: usize = 50;
@@ -79,7 +79,9 @@ async fn take_in(
     };
     if alone {
         let items: Result<Vec<CoreItem>, Refusal> = new.into_iter().map(item).collect();
-        let enqueued = app.queue.enqueue(items?, id).await?.pop();
+        let mut items = items?;
+        blobs::keep_apart(app, &mut items, now).await?;
+        let enqueued = app.queue.enqueue(items, id).await?.pop();
         let enqueued = enqueued.ok_or_else(|| Failed::new(Code::Internal, "no answer"))??;
         let status = match enqueued.outcome {
             EnqueueOutcome::Created | EnqueueOutcome::Successor => StatusCode::CREATED,
@@ -89,7 +91,8 @@ async fn take_in(
     }
     let called = |new: &NewItem| Called { id: None, key: new.key.clone() };
     let mut answers = Answers::new(new, called, item);
-    let items: Vec<CoreItem> = answers.take();
+    let mut items: Vec<CoreItem> = answers.take();
+    blobs::keep_apart(app, &mut items, now).await?;
     // What is empty, or has nothing that could be asked, has its answer already.
     let each = if items.is_empty() { Vec::new() } else { app.queue.enqueue(items, id).await? };
     let each: Vec<Each<Enqueued>> = answers.with(each);

@@ -5,6 +5,7 @@
 //! of the core, answers become bodies, refusals become problems. No rule is here.
 
 mod answers;
+mod blobs;
 mod bulk;
 mod claims;
 mod connection;
@@ -18,6 +19,7 @@ mod operations;
 mod pulse;
 mod queues;
 mod reply;
+mod resources;
 mod schedules;
 mod status;
 mod strict;

@@ -34,6 +34,8 @@ pub(super) fn all() -> Vec<Operation> {
     all.extend(of_schedules());
     all.extend(of_events());
     all.extend(of_webhooks());
+    all.extend(super::blobs::operations());
+    all.extend(super::resources::operations());
     all
 }
 

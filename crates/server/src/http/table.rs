@@ -57,6 +57,8 @@ pub(super) struct Operation {
     pub(super) status: u16,
     /// Other answers, by their status.
     pub(super) also_gives: Vec<(u16, Shape)>,
+    /// It gives bytes, or a range of them.
+    pub(super) gives_bytes: bool,
     /// Parameters after the question mark, with what they are.
     pub(super) parameters: &'static [(&'static str, &'static str)],
     /// It answers with server-sent events that have no end.
@@ -84,6 +86,7 @@ impl Operation {
             gives: None,
             status: 200,
             also_gives: Vec::new(),
+            gives_bytes: false,
             parameters: &[],
             streams: false,
             handler,
@@ -119,6 +122,10 @@ impl Operation {
 
     pub(super) fn streams(self) -> Operation {
         Operation { streams: true, ..self }
+    }
+
+    pub(super) fn gives_bytes(self) -> Operation {
+        Operation { gives_bytes: true, ..self }
     }
 
     pub(super) fn asks(self, parameters: &'static [(&'static str, &'static str)]) -> Operation {

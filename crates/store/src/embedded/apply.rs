@@ -11,6 +11,7 @@ use windrow_core::invariants::check_step;
 use windrow_core::item::{Body, Item, Marks, State, Status};
 use windrow_core::planted::{Bug, is_planted};
 use windrow_core::ports::Happened;
+use windrow_core::resource::Resource;
 use windrow_core::trail::Trail;
 use windrow_core::transitions::Event;
 use windrow_core::{ItemId, Timestamp};
@@ -94,12 +95,9 @@ impl Tables {
                 });
                 self.configure(&queue, *settings);
             }
-            Change::Gate { resource, closed_until } => self.gate(resource, closed_until, now),
+            Change::Gate { resource, state } => self.gate(resource, state, now),
             Change::Blob { tenant, blob, references } => {
                 let no = self.text(&tenant);
-                // One that loses its last reference goes; one just stored has none yet.
-                let was_used = self.blobs.get(&(no, blob)).is_some_and(|known| *known > 0);
-                let references = (references > 0 || !was_used).then_some(references);
                 self.out.push(tag::BLOB, Target::Nobody, |out| {
                     tenant.put(out);
                     blob.put(out);
@@ -125,13 +123,14 @@ impl Tables {
         }
     }
 
-    fn gate(&mut self, resource: Arc<str>, closed_until: Timestamp, now: Timestamp) {
-        self.out.push(tag::GATE, Target::Nobody, |out| {
+    fn gate(&mut self, resource: Arc<str>, state: Option<Resource>, now: Timestamp) {
+        self.out.push(tag::RESOURCE, Target::Nobody, |out| {
             resource.put(out);
-            closed_until.put(out);
+            state.put(out);
         });
-        self.gates.insert(Arc::clone(&resource), closed_until);
-        if closed_until <= now {
+        let was = self.know_resource(Arc::clone(&resource), state);
+        let is_open = |state: Option<Resource>| state.is_none_or(|of| of.closed_until <= now);
+        if !is_open(was) && is_open(state) {
             self.tell_resource(&resource);
         }
     }

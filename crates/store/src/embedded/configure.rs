@@ -1,15 +1,20 @@
-//! Pauses, settings and blobs: what operators say, as the tables keep it.
+//! Pauses, settings, resources and blobs: what operators say, as the tables keep it.
 
 use std::sync::Arc;
 
 use windrow_core::command::Scope;
 use windrow_core::item::BlobRef;
+use windrow_core::resource::Resource;
 use windrow_core::settings::{Settings, Unique};
 
 use super::schedule::history::Entry;
 use super::schedule::lanes::Lane;
 use super::schedule::slab::{Slot, SlotNo, Spot};
 use super::tables::Tables;
+
+/// So many blobs that went are remembered until somebody removes their bytes. Others are found by
+/// whoever goes through all bytes.
+const DROPPED_MAX: usize = 100_000;
 
 impl Tables {
     pub(crate) fn set_paused(&mut self, scope: Scope, paused: bool) {
@@ -49,6 +54,18 @@ impl Tables {
         lanes.into_iter().for_each(|lane| self.lanes.tell_all(lane));
     }
 
+    /// What is known of a resource from now on; says what it was.
+    pub(crate) fn know_resource(
+        &mut self,
+        name: Arc<str>,
+        state: Option<Resource>,
+    ) -> Option<Resource> {
+        match state {
+            Some(state) => self.gates.insert(name, state),
+            None => self.gates.remove(&name),
+        }
+    }
+
     /// A resource is open: who waits for work that needs it is told.
     pub(crate) fn tell_resource(&mut self, resource: &str) {
         let needs = |lane: &Lane| lane.policy.resource.as_deref() == Some(resource);
@@ -67,7 +84,13 @@ impl Tables {
     pub(crate) fn refer(&mut self, tenant: u32, blob: BlobRef, references: Option<u32>) {
         match references {
             Some(references) => self.blobs.insert((tenant, blob), references),
-            None => self.blobs.remove(&(tenant, blob)),
+            None => {
+                let was = self.blobs.remove(&(tenant, blob));
+                if was.is_some() && self.dropped.len() < DROPPED_MAX {
+                    self.dropped.push((tenant, blob));
+                }
+                was
+            }
         };
     }
 

@@ -11,6 +11,7 @@ use windrow_core::ledger::{Ending, Ledger};
 use windrow_core::limits::FOLD_AFTER_MS;
 use windrow_core::planted::{Bug, is_planted};
 use windrow_core::refusal::{Full, Refusal};
+use windrow_core::resource::Resource;
 use windrow_core::route::Route;
 use windrow_core::rules::notify::DELIVERIES;
 use windrow_core::settings::{Policy, Settings};
@@ -86,7 +87,8 @@ impl Tables {
         self.now = self.now.max(now);
         let before = std::mem::replace(&mut self.gates_seen, now);
         if !self.gates.is_empty() && before < now {
-            let opened = self.gates.iter().filter(|(_, until)| before < **until && **until <= now);
+            let opens = |until: Timestamp| before < until && until <= now;
+            let opened = self.gates.iter().filter(|(_, state)| opens(state.closed_until));
             let opened: Vec<Arc<str>> = opened.map(|(resource, _)| Arc::clone(resource)).collect();
             opened.iter().for_each(|resource| self.tell_resource(resource));
         }
@@ -146,7 +148,7 @@ impl Tables {
             return false;
         }
         if let Some(resource) = &lane.policy.resource
-            && self.gates.get(resource).is_some_and(|until| *until > now)
+            && self.gates.get(resource).is_some_and(|state| state.closed_until > now)
         {
             return false;
         }
@@ -397,8 +399,8 @@ impl Ledger for Tables {
             || self.pauses.cells.contains(&(queue, stage, tenant))
     }
 
-    fn closed_until(&self, resource: &str) -> Timestamp {
-        self.gates.get(resource).copied().unwrap_or(Timestamp::ZERO)
+    fn resource(&self, name: &str, _firmly: bool) -> Resource {
+        self.gates.get(name).copied().unwrap_or_default()
     }
 
     fn blob(&self, tenant: &str, blob: &BlobRef) -> Option<u32> {

@@ -8,6 +8,7 @@
 //! out of the oldest segment and drops the file.
 
 mod apply;
+pub mod blobs;
 mod check;
 pub(crate) mod codec;
 mod commit;
@@ -55,7 +56,7 @@ use tables::Tables;
 
 pub use check::{Checked, check, holds_store};
 pub use families::{Entry, Families, Family};
-pub use moving::{Outgoing, receive};
+pub use moving::{Outgoing, may_receive, receive};
 pub use open::OpenError;
 pub use snapshot::SnapshotError;
 pub use threads::Running;

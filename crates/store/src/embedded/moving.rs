@@ -87,9 +87,8 @@ impl Export for Outgoing<'_> {
             records.push(Record::Settings { queue: text(*queue), settings });
         }
         records.extend(tables.pauses.scopes.iter().cloned().map(Record::Paused));
-        for (resource, closed_until) in &tables.gates {
-            let (resource, closed_until) = (Arc::clone(resource), *closed_until);
-            records.push(Record::Gate { resource, closed_until });
+        for (resource, state) in &tables.gates {
+            records.push(Record::Gate { resource: Arc::clone(resource), state: *state });
         }
         for ((tenant, blob), references) in &tables.blobs {
             let (blob, references) = (*blob, *references);
@@ -194,6 +193,12 @@ pub async fn receive<S: Export>(
     drop(running);
     target.finish().map_err(|error| MoveError::Place(format!("{place}: {error}")))?;
     Ok(report)
+}
+
+/// Whether a directory is empty, or a move into it was begun.
+pub fn may_receive(disk: &dyn Disk) -> io::Result<bool> {
+    let names = disk.list()?;
+    Ok(names.iter().any(|name| name == MARKER) || names.iter().all(|name| name == LOCK_FILE))
 }
 
 impl Incoming {
@@ -327,10 +332,10 @@ impl Tables {
                 scope.put(out);
                 true.put(out);
             }),
-            Record::Gate { resource, closed_until } => {
-                out.push(tag::GATE, Target::Nobody, |out| {
+            Record::Gate { resource, state } => {
+                out.push(tag::RESOURCE, Target::Nobody, |out| {
                     resource.put(out);
-                    closed_until.put(out);
+                    Some(state).put(out);
                 });
             }
             Record::Blob { tenant, blob, references } => {

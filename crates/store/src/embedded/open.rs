@@ -172,6 +172,7 @@ impl Tables {
             gates: HashMap::new(),
             gates_seen: Timestamp::ZERO,
             blobs: HashMap::new(),
+            dropped: Vec::new(),
             notes: Shelves::default(),
             retained: Default::default(),
             cancelling: Default::default(),

@@ -10,6 +10,7 @@ use windrow_core::ledger::Ledger;
 use windrow_core::note::Note;
 use windrow_core::ports::{Count, Enough, Inspected, Listener, Now, Store, StoreError, Work};
 use windrow_core::refusal::Refusal;
+use windrow_core::resource::Resource;
 use windrow_core::settings::Settings;
 use windrow_core::vitals::Vitals;
 use windrow_core::{Item, ItemId, Timestamp};
@@ -134,10 +135,20 @@ impl Store for Embedded {
         self.look(|tables| Ok(tables.notes.on(shelf))).await
     }
 
+    async fn resources(&self) -> Result<Vec<(Arc<str>, Resource)>, StoreError> {
+        let known = |tables: &Tables| {
+            tables.gates.iter().map(|(name, state)| (Arc::clone(name), *state)).collect()
+        };
+        let mut known: Vec<(Arc<str>, Resource)> = self.look(|tables| Ok(known(tables))).await?;
+        known.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        Ok(known)
+    }
+
     async fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {
         let mut tables = self.shared.tables.lock();
         let delayed = tables.delayed.peek().map(|entry| Timestamp(entry.0.0));
-        let gate = tables.gates.values().filter(|until| **until > tables.now).min().copied();
+        let closed = tables.gates.values().map(|resource| resource.closed_until);
+        let gate = closed.filter(|until| *until > tables.now).min();
         let lease = tables.leases.next();
         Ok([delayed, lease, gate].into_iter().flatten().min())
     }

@@ -100,8 +100,8 @@ impl Tables {
                 let (queue, _) = self.names.number(&queue);
                 self.settings.insert(queue, Arc::new(*settings));
             }
-            Record::Gate { resource, closed_until } => {
-                self.gates.insert(resource, closed_until);
+            Record::Resource { name, state } => {
+                self.know_resource(name, state);
             }
             Record::Blob { tenant, blob, references } => {
                 let (tenant, _) = self.names.number(&tenant);

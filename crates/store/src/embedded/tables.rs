@@ -17,6 +17,7 @@ use windrow_core::id::{IdSource, StoreTag};
 use windrow_core::item::{BlobRef, Item, Marks, Place, State};
 use windrow_core::item::{GroupNo, KindNo, QueueNo, RouteNo, TenantNo};
 use windrow_core::ports::Happened;
+use windrow_core::resource::Resource;
 use windrow_core::settings::Settings;
 use windrow_core::trail::{Progress, Trail};
 use windrow_core::{ItemId, Timestamp};
@@ -55,10 +56,12 @@ pub(crate) struct Tables {
     pub(crate) settings: HashMap<u32, Arc<Settings>>,
     pub(crate) default_settings: Arc<Settings>,
     pub(crate) pauses: Pauses,
-    pub(crate) gates: HashMap<Arc<str>, Timestamp>,
+    pub(crate) gates: HashMap<Arc<str>, Resource>,
     /// Until when gates were looked at, to tell who waits when one opens by itself.
     pub(crate) gates_seen: Timestamp,
     pub(crate) blobs: HashMap<(u32, BlobRef), u32>,
+    /// Blobs that lost their last reference, whose bytes may go.
+    pub(crate) dropped: Vec<(u32, BlobRef)>,
     pub(crate) notes: Shelves,
     /// Keys of ended items, in queues where those stay unique.
     pub(crate) retained: BTreeSet<(u64, u64, u64)>,

@@ -16,9 +16,11 @@ impl Embedded {
     pub(super) async fn look_after(&self, now: Timestamp) -> Result<Vitals, StoreError> {
         let vitals = self.look(|tables| {
             let at = now.max(tables.now);
-            let closed = tables.gates.iter().filter(|(_, until)| **until > at);
-            let closed = closed
-                .map(|(resource, until)| Closed { resource: Arc::clone(resource), until: *until });
+            let all = tables.gates.iter().map(|(resource, state)| Closed {
+                resource: Arc::clone(resource),
+                until: state.closed_until,
+            });
+            let closed = all.filter(|closed| closed.until > at);
             let mut closed: Vec<Closed> = closed.collect();
             closed.sort();
             Ok(Vitals {
@@ -83,10 +85,10 @@ impl Tables {
     fn is_held(&self, lane: u32, now: Timestamp) -> bool {
         let lane = self.lanes.get(lane);
         let (queue, stage) = (lane.name.queue, lane.name.stage);
-        let until = lane.policy.resource.as_ref().and_then(|resource| self.gates.get(resource));
+        let resource = lane.policy.resource.as_ref().and_then(|name| self.gates.get(name));
         self.pauses.queues.contains(&queue)
             || self.pauses.stages.contains(&(queue, stage))
-            || until.is_some_and(|until| *until > now)
+            || resource.is_some_and(|resource| resource.closed_until > now)
     }
 
     /// Since when an item in line can be claimed.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use windrow_core::Timestamp;
 use windrow_core::command::Scope;
+use windrow_core::resource::Resource;
 use windrow_core::settings::{Policy, Settings};
 
 use super::names::{LaneName, Names};
@@ -14,7 +15,7 @@ pub(super) struct Config {
     pub(super) version: i64,
     pub(super) settings: HashMap<Arc<str>, Arc<Settings>>,
     pub(super) paused: BTreeSet<Scope>,
-    pub(super) gates: BTreeMap<Arc<str>, Timestamp>,
+    pub(super) gates: BTreeMap<Arc<str>, Resource>,
     /// Every lane that an item was ever in.
     pub(super) lanes: BTreeMap<u32, Lane>,
 }
@@ -39,6 +40,19 @@ impl Config {
             Some((no, Lane { name, policy }))
         };
         self.lanes = names.lanes().filter_map(lane).collect();
+    }
+
+    /// Lanes that need a resource.
+    pub(super) fn needing(&self, resource: &str) -> impl Iterator<Item = u32> {
+        let needs = |lane: &Lane| lane.policy.resource.as_deref() == Some(resource);
+        self.lanes.iter().filter(move |(_, lane)| needs(lane)).map(|(no, _)| *no)
+    }
+
+    /// Resources that open by themselves after one moment, and not after another.
+    pub(super) fn opens(&self, after: Timestamp, until: Timestamp) -> impl Iterator<Item = &str> {
+        let opens =
+            move |state: &Resource| (after < state.closed_until) && state.closed_until <= until;
+        self.gates.iter().filter(move |(_, state)| opens(state)).map(|(name, _)| &**name)
     }
 
     /// Whether nobody gets anything of a tenant in a stage of a queue.

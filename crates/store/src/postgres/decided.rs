@@ -16,12 +16,11 @@ pub(super) struct Decided {
     pub(super) removed: BTreeSet<ItemId>,
     pub(super) folded: BTreeMap<ItemId, bool>,
     pub(super) orphans: BTreeMap<(ItemId, u16), bool>,
-    /// Settings, pauses and gates, if one of them changed.
+    /// Settings, pauses and resources, if something of them changed that all must know.
     pub(super) config: Option<Arc<Config>>,
     /// Queues whose settings changed.
     pub(super) settings: BTreeSet<Arc<str>>,
     pub(super) paused: BTreeMap<Scope, bool>,
-    pub(super) gates: BTreeSet<Arc<str>>,
     /// Groups that may have room now.
     pub(super) freed: BTreeSet<GroupKey>,
     /// Candidates of groups without room.

@@ -15,6 +15,7 @@ use windrow_core::id::{IdSource, StoreTag};
 use windrow_core::invariants::check_step;
 use windrow_core::item::{GroupNo, KindNo, Marks, QueueNo, RouteNo, TenantNo};
 use windrow_core::ports::Happened;
+use windrow_core::resource::Resource;
 use windrow_core::route::Route;
 use windrow_core::settings::{Policy, Settings, Unique};
 use windrow_core::tally::Tally;
@@ -53,6 +54,7 @@ pub(super) struct Desk {
     pub(super) groups: Layer<GroupKey, Members>,
     pub(super) blobs: Layer<Blob, u32>,
     pub(super) notes: Layer<NoteName, Noted>,
+    pub(super) resources: Layer<Arc<str>, Resource>,
     pub(super) requests: Layer<RequestId, (u64, Answer)>,
     /// Live items of queues.
     pub(super) live: Layer<Arc<str>, u64>,
@@ -128,6 +130,7 @@ impl Desk {
             groups: Layer::default(),
             blobs: Layer::default(),
             notes: Layer::default(),
+            resources: Layer::default(),
             requests: Layer::default(),
             live: Layer::default(),
             waiting: HashMap::new(),
@@ -182,6 +185,7 @@ impl Desk {
         self.groups.begin();
         self.blobs.begin();
         self.notes.begin();
+        self.resources.begin();
         self.requests.begin();
         self.live.begin();
         self.decided = Decided::default();
@@ -201,7 +205,7 @@ impl Desk {
         self.decided.config.as_ref().unwrap_or(&self.config)
     }
 
-    fn change_config(&mut self, change: impl FnOnce(&mut Config)) {
+    pub(super) fn change_config(&mut self, change: impl FnOnce(&mut Config)) {
         let config = self.decided.config.get_or_insert_with(|| Arc::clone(&self.config));
         change(Arc::make_mut(config));
     }
@@ -360,20 +364,13 @@ impl Desk {
                 });
                 self.decided.settings.insert(queue);
             }
-            Change::Gate { resource, closed_until } => {
-                self.change_config(|config| {
-                    config.gates.insert(Arc::clone(&resource), closed_until);
-                });
-                self.decided.gates.insert(resource);
-            }
+            Change::Gate { resource, state } => self.know_resource(resource, state),
             Change::Note { shelf, name, version, body } => {
                 let noted = |body| Noted { version, body: Some(body) };
                 self.notes.set((shelf, name), body.map(noted));
             }
             Change::Blob { tenant, blob, references } => {
-                let name = (tenant, blob.hash, blob.len);
-                let was_used = self.blobs.get(&name).is_some_and(|n| *n > 0);
-                self.blobs.set(name, Some(references).filter(|n| *n > 0 || !was_used));
+                self.blobs.set((tenant, blob.hash, blob.len), references);
             }
             Change::Answered { request, fingerprint, answer } => {
                 self.requests.set(request, Some((fingerprint, *answer)));

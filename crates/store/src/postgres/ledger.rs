@@ -10,6 +10,7 @@ use windrow_core::command::Claim;
 use windrow_core::item::{BlobRef, Marks};
 use windrow_core::ledger::Ending;
 use windrow_core::refusal::Full;
+use windrow_core::resource::Resource;
 use windrow_core::route::Route;
 use windrow_core::rules::notify::DELIVERIES;
 use windrow_core::settings::{Policy, Settings};
@@ -128,9 +129,13 @@ impl Desk {
         Claiming { filter, lanes, only }
     }
 
-    /// Whether too much waits further down. What a claim takes from there may change that.
+    /// Whether its resource is closed or too much waits further down. What a claim takes may change
+    /// that.
     fn waits_for_others(&self, lane: u32) -> bool {
         let Some(lane) = self.config().lanes.get(&lane) else { return false };
+        if self.is_closed(&lane.policy) {
+            return true;
+        }
         let ahead = lane.policy.ahead.as_ref();
         ahead.is_some_and(|ahead| self.waiting_in(lane.name.queue, &ahead.stage) >= ahead.max)
     }
@@ -349,8 +354,18 @@ impl Ledger for Desk {
         self.config().is_paused(&queue, stage, &tenant)
     }
 
-    fn closed_until(&self, resource: &str) -> Timestamp {
-        self.config().gates.get(resource).copied().unwrap_or(Timestamp::ZERO)
+    fn resource(&self, name: &str, firmly: bool) -> Resource {
+        let key = Arc::from(name);
+        if self.resources.is_known(&key) {
+            return self.resources.get(&key).copied().unwrap_or_default();
+        }
+        let known = self.config().gates.get(name).copied().unwrap_or_default();
+        if firmly || !known.is_calm() {
+            self.miss(|needs| {
+                needs.resources.insert(key);
+            });
+        }
+        known
     }
 
     fn blob(&self, tenant: &str, blob: &BlobRef) -> Option<u32> {
@@ -384,6 +399,10 @@ impl Ledger for Desk {
         if let Some(chosen) = self.line.choose(&self.turns, in_lane, only.as_deref()) {
             self.line.take(chosen);
             return self.items.get(&chosen).copied();
+        }
+        // What is closed to everybody offers nothing, however much of it is looked at.
+        if lanes.iter().all(|no| self.waits_for_others(*no)) {
+            return None;
         }
         let filter = filter.clone();
         let offer = self.offers.get(&filter);

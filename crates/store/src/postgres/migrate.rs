@@ -17,7 +17,7 @@ pub struct Migration {
 }
 
 /// All steps, in order. One that has landed never changes.
-pub const MIGRATIONS: [Migration; 8] = [
+pub const MIGRATIONS: [Migration; 9] = [
     Migration { number: 1, name: "queue", sql: include_str!("schema/0001_queue.sql") },
     Migration { number: 2, name: "views", sql: include_str!("schema/0002_views.sql") },
     Migration { number: 3, name: "documents", sql: include_str!("schema/0003_documents.sql") },
@@ -26,6 +26,11 @@ pub const MIGRATIONS: [Migration; 8] = [
     Migration { number: 6, name: "notes", sql: include_str!("schema/0006_notes.sql") },
     Migration { number: 7, name: "find", sql: include_str!("schema/0007_find.sql") },
     Migration { number: 8, name: "quarantine", sql: include_str!("schema/0008_quarantine.sql") },
+    Migration {
+        number: 9,
+        name: "blobs_and_resources",
+        sql: include_str!("schema/0009_blobs_and_resources.sql"),
+    },
 ];
 
 /// Held while a server migrates, so that ten that start at once do it in turn.

@@ -4,6 +4,7 @@
 //! decide there, and what changed is written back. Any number of servers share one database.
 
 mod address;
+mod blobs;
 mod check;
 mod config;
 mod decided;
@@ -26,6 +27,7 @@ mod notify;
 mod plain;
 mod pool;
 mod queries;
+mod resources;
 mod save;
 mod seats;
 mod submit;
@@ -82,6 +84,8 @@ struct Shared {
     doubts: AtomicU64,
     /// When a batch was last decided, in milliseconds.
     seen: AtomicU64,
+    /// Until when resources that opened by themselves were looked for, in milliseconds.
+    opened: AtomicU64,
     turns: Mutex<Turns>,
     ids: Arc<Mutex<IdSource>>,
     /// Which of the servers this is: whose ids it makes, and which counters it adds to.
@@ -329,6 +333,7 @@ impl Postgres {
             advanced: AtomicU64::new(0),
             doubts: AtomicU64::new(0),
             seen: AtomicU64::new(0),
+            opened: AtomicU64::new(0),
             turns: Mutex::default(),
             ids: Arc::new(Mutex::new(ids)),
             server,

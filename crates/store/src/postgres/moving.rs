@@ -43,6 +43,11 @@ pub(super) async fn is_half_moved(client: &Used) -> Result<bool, Error> {
 }
 
 impl Postgres {
+    /// Opens a store to put blobs into before it is moved into, also if a move was not finished.
+    pub async fn open_to_receive(options: Options) -> Result<Postgres, MoveError> {
+        opened(Options { name: MOVER_NAME.into(), into_move: true, ..options }).await
+    }
+
     /// Opens a store to be moved out of: it must be there, and no server may be at it.
     pub async fn open_to_move(options: Options) -> Result<Postgres, MoveError> {
         let options = Options { name: MOVER_NAME.into(), migrate: false, ..options };
@@ -117,9 +122,8 @@ impl Postgres {
             records.push(Record::Settings { queue, settings });
         }
         records.extend(config.paused.iter().cloned().map(Record::Paused));
-        for (resource, closed_until) in &config.gates {
-            let (resource, closed_until) = (Arc::clone(resource), *closed_until);
-            records.push(Record::Gate { resource, closed_until });
+        for (resource, state) in &config.gates {
+            records.push(Record::Gate { resource: Arc::clone(resource), state: *state });
         }
         for granted in leases.iter().filter_map(|id| desk.leases.get(id)) {
             let (lease, mut holds) = (granted.lease.clone(), granted.items.clone());
@@ -429,8 +433,10 @@ fn lay(desk: &mut Desk, record: Record) {
     let change = match record {
         Record::Settings { queue, settings } => Change::Settings { queue, settings },
         Record::Paused(scope) => Change::Paused { scope, paused: true },
-        Record::Gate { resource, closed_until } => Change::Gate { resource, closed_until },
-        Record::Blob { tenant, blob, references } => Change::Blob { tenant, blob, references },
+        Record::Gate { resource, state } => Change::Gate { resource, state: Some(state) },
+        Record::Blob { tenant, blob, references } => {
+            Change::Blob { tenant, blob, references: Some(references) }
+        }
         Record::Note { shelf, note: Note { name, version, body } } => {
             Change::Note { shelf, name, version, body: Some(body) }
         }

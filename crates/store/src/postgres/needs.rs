@@ -101,6 +101,7 @@ pub(super) struct Needs {
     pub(super) groups: BTreeSet<GroupKey>,
     pub(super) blobs: BTreeSet<Blob>,
     pub(super) notes: BTreeSet<NoteName>,
+    pub(super) resources: BTreeSet<Arc<str>>,
     /// Lanes that have no number yet.
     pub(super) lanes: BTreeSet<LaneName>,
     pub(super) requests: BTreeSet<RequestId>,

@@ -10,6 +10,7 @@ use windrow_core::find::{Configured, Filter, Page};
 use windrow_core::item::{Marks, Status};
 use windrow_core::note::Note;
 use windrow_core::ports::{Count, Enough, Inspected, Lead, Listener, Now, Store, StoreError, Work};
+use windrow_core::resource::Resource;
 use windrow_core::settings::Settings;
 use windrow_core::vitals::Vitals;
 use windrow_core::{Answer, Item, ItemId, Ledger as _, Refusal, Timestamp};
@@ -186,12 +187,28 @@ impl Store for Postgres {
         Ok(notes)
     }
 
+    async fn resources(&self) -> Result<Vec<(Arc<str>, Resource)>, StoreError> {
+        let client = self.shared.pool.get().await?;
+        let sql = "select closed_until, state, resource from windrow.gates";
+        let rows = client.query(step!(sql)).await?;
+        let known = rows.iter().map(|row| {
+            let name: &str = row.get(2);
+            Ok((Arc::from(name), load::resource(row)?))
+        });
+        let mut known = known.collect::<Result<Vec<(Arc<str>, Resource)>, Error>>()?;
+        known.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        Ok(known)
+    }
+
     async fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {
         let client = self.shared.pool.get().await?;
         let sql = "select least((select min(not_before) from windrow.items where spot = 2), \
                    (select min(expires) from windrow.leases))";
         let row = client.query_one(step!(sql)).await?;
-        Ok(row.get::<_, Option<i64>>(0).map(|at| Timestamp(at as u64)))
+        let due = row.get::<_, Option<i64>>(0).map(|at| Timestamp(at as u64));
+        let (config, latest) = (Arc::clone(&self.shared.config.lock()), self.shared.latest());
+        let closed = config.gates.values().map(|state| state.closed_until);
+        Ok(closed.filter(|until| *until > latest).chain(due).min())
     }
 
     async fn vitals(&self, now: Timestamp) -> Result<Vitals, StoreError> {
@@ -216,6 +233,7 @@ impl Store for Postgres {
                 seats.came(spot, serial);
             }
         }
+        self.opened(&mut came).await?;
         self.tell(&[], came);
         Ok(())
     }

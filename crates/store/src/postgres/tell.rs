@@ -13,10 +13,10 @@ use super::loaded::Members;
 use super::needs::GroupKey;
 use super::notify::{Came, add};
 use super::tx::{Tx, step};
-use super::{Error, Postgres, Shared};
+use super::{Error, Postgres, Shared, resources};
 
 /// How much is told of a pause that ended: more than that many do not wait for work.
-const RESUMED_MAX: i64 = 10_000;
+pub(super) const RESUMED_MAX: i64 = 10_000;
 
 const FREED: &str = "select i.lane, i.class, i.tenant, min(i.serial), count(*) \
      from unnest($1::int[], $2::int[], $3::int[], $4::text[]) g (queue, stage_name, tenant, grp) \
@@ -42,6 +42,7 @@ impl Postgres {
         }
         freed(tx, desk, &mut ready).await?;
         resumed(tx, desk, &mut ready).await?;
+        resources::opened(tx, desk, &mut ready).await?;
         Ok(ready)
     }
 

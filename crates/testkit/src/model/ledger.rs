@@ -8,6 +8,7 @@ use windrow_core::item::{BlobRef, Marks};
 use windrow_core::ledger::Ending;
 use windrow_core::limits::{FOLD_AFTER_MS, REQUEST_KEPT_MS};
 use windrow_core::refusal::Full;
+use windrow_core::resource::Resource;
 use windrow_core::route::Route;
 use windrow_core::settings::{Policy, Settings};
 use windrow_core::tally::Tally;
@@ -215,8 +216,8 @@ impl Ledger for State {
         })
     }
 
-    fn closed_until(&self, resource: &str) -> Timestamp {
-        self.gates.get(resource).copied().unwrap_or(Timestamp::ZERO)
+    fn resource(&self, name: &str, _firmly: bool) -> Resource {
+        self.gates.get(name).copied().unwrap_or_default()
     }
 
     fn blob(&self, tenant: &str, blob: &BlobRef) -> Option<u32> {

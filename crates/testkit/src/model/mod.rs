@@ -25,6 +25,7 @@ use windrow_core::invariants::check_tally;
 use windrow_core::item::Marks;
 use windrow_core::note::Note;
 use windrow_core::ports::{Count, Enough, Inspected, Listener, Now, Store, StoreError, Work};
+use windrow_core::resource::Resource;
 use windrow_core::vitals::Vitals;
 use windrow_core::{
     Answer, Item, ItemId, Ledger, Request, State as Doing, Status, Timestamp, decide,
@@ -239,6 +240,11 @@ impl Store for Model {
         let state = &self.inside.lock().state;
         let on = state.notes.iter().filter(|((of, _), _)| &**of == shelf);
         Ok(on.map(|(_, note)| note.clone()).collect())
+    }
+
+    async fn resources(&self) -> Result<Vec<(Arc<str>, Resource)>, StoreError> {
+        let state = &self.inside.lock().state;
+        Ok(state.gates.iter().map(|(name, state)| (Arc::clone(name), *state)).collect())
     }
 
     async fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {

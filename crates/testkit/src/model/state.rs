@@ -10,10 +10,11 @@ use windrow_core::change::{Created, Lease};
 use windrow_core::command::Scope;
 use windrow_core::id::{IdSource, StoreTag};
 use windrow_core::invariants::check_step;
-use windrow_core::item::{BlobRef, Marks};
+use windrow_core::item::Marks;
 use windrow_core::limits::{REQUEST_KEPT_MS, REQUESTS_KEPT};
 use windrow_core::note::Note;
 use windrow_core::ports::Happened;
+use windrow_core::resource::Resource;
 use windrow_core::settings::{Policy, Settings};
 use windrow_core::tally::Tally;
 use windrow_core::trail::Trail;
@@ -46,7 +47,7 @@ pub struct State {
     pub leases: BTreeMap<LeaseId, Lease>,
     pub settings: BTreeMap<Arc<str>, Settings>,
     pub paused: BTreeSet<Scope>,
-    pub gates: BTreeMap<Arc<str>, Timestamp>,
+    pub gates: BTreeMap<Arc<str>, Resource>,
     /// References to each blob of a tenant.
     pub blobs: BTreeMap<(Arc<str>, [u8; 32], u64), u32>,
     pub notes: BTreeMap<(Arc<str>, Arc<str>), Note>,
@@ -138,10 +139,10 @@ impl State {
                 self.paused.remove(&scope);
             }
             Change::Settings { queue, settings } => self.configure(queue, *settings),
-            Change::Gate { resource, closed_until } => {
-                self.gates.insert(resource, closed_until);
+            Change::Gate { resource, state } => put(&mut self.gates, resource, state),
+            Change::Blob { tenant, blob, references } => {
+                put(&mut self.blobs, (tenant, blob.hash, blob.len), references);
             }
-            Change::Blob { tenant, blob, references } => self.refer(tenant, blob, references),
             Change::Note { shelf, name, version, body: Some(body) } => {
                 let note = Note { name: name.clone(), version, body };
                 self.notes.insert((shelf, name), note);
@@ -261,13 +262,6 @@ impl State {
             let policy = settings.policy(&stage.name, &body.kind);
             self.policies.insert((numbers.queue.0, stage.name.clone(), numbers.kind.0), policy);
         }
-    }
-
-    /// A blob is known from its upload until its last reference goes.
-    fn refer(&mut self, tenant: Arc<str>, blob: BlobRef, references: u32) {
-        let name = (tenant, blob.hash, blob.len);
-        let was_used = self.blobs.get(&name).is_some_and(|known| *known > 0);
-        put(&mut self.blobs, name, Some(references).filter(|n| *n > 0 || !was_used));
     }
 
     fn remember(&mut self, request: RequestId, remembered: Remembered) {

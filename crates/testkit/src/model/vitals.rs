@@ -13,15 +13,16 @@ use super::state::State;
 impl State {
     pub(super) fn vitals(&self, now: Timestamp) -> Vitals {
         let at = now.max(self.now);
-        let closed = self.gates.iter().filter(|(_, until)| **until > at);
+        let all = self.gates.iter().map(|(resource, state)| Closed {
+            resource: Arc::clone(resource),
+            until: state.closed_until,
+        });
         let first = self.items.values().filter_map(|item| self.waits(item, at));
         let aside = |item: &&Item| item.has(Marks::QUARANTINED) && !item.is_done();
         Vitals {
             at,
             waiting: Waiting::first_of(first),
-            closed: closed
-                .map(|(resource, until)| Closed { resource: resource.clone(), until: *until })
-                .collect(),
+            closed: all.filter(|closed| closed.until > at).collect(),
             quarantined: self.items.values().filter(aside).count() as u64,
             ..Vitals::default()
         }

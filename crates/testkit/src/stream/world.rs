@@ -11,6 +11,7 @@ use windrow_core::command::{
 use windrow_core::item::{BlobRef, Body, End, Payload};
 use windrow_core::note::{Expects, WriteNote};
 use windrow_core::ports::Inspected;
+use windrow_core::resource::{Limits, Rate};
 use windrow_core::route::{Route, Stage};
 use windrow_core::rules::notify::EVERY_QUEUE;
 use windrow_core::settings::{Ahead, Notify, OnExpiry, Policy, Settings, StageSettings, Unique};
@@ -153,9 +154,11 @@ impl Dice {
             }
             880..900 => self.resume(),
             900..907 => self.pause(),
-            907..917 => Command::Gate { resource: RESOURCE.into(), closed_until: self.soon(now) },
+            907..911 => self.limit(),
+            911..917 => Command::Gate { resource: RESOURCE.into(), closed_until: self.soon(now) },
             917..920 => self.note(),
-            920..930 => Command::Blob { tenant: self.tenant(), blob: self.blob() },
+            920..928 => Command::Blob { tenant: self.tenant(), blob: self.blob() },
+            928..930 => Command::ForgetBlob { tenant: self.tenant(), blob: self.blob() },
             930..935 => {
                 let queue = self.queue();
                 self.configure(queue)
@@ -165,6 +168,18 @@ impl Dice {
             940..975 => Command::Reclaim { limit: 1_000 },
             _ => Command::Sweep { limit: 1_000 },
         }
+    }
+
+    fn limit(&mut self) -> Command {
+        let rate = Rate { count: 3, per_ms: 1_000, burst: 2 };
+        let limits = Limits {
+            rate: self.random.percent(30).then_some(rate),
+            failures: self.one(&[0, 1, 3]),
+            rest_ms: self.one(&[100, 2_000]),
+            ..Limits::default()
+        };
+        let limits = self.random.percent(80).then_some(limits);
+        Command::Limit { resource: RESOURCE.into(), limits }
     }
 
     fn note(&mut self) -> Command {

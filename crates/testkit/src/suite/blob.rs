@@ -112,6 +112,23 @@ cases! {
         assert_eq!(refused(bed.try_enqueue(item().with_blob(blob(1, 100)))), "blob_missing");
     }
 
+    fn a_blob_that_nothing_refers_to_is_kept_until_it_is_forgotten(bed) {
+        let forget = |blob| bed.ask(Command::ForgetBlob { tenant: TENANT.into(), blob });
+        bed.upload(blob(1, 100));
+        bed.advance(100 * 86_400_000);
+        bed.sweep();
+        let id = bed.add(item().with_blob(blob(1, 100)));
+        assert_eq!(forget(blob(1, 100)), Answer::Done);
+        assert_eq!(bed.take().work.body.payload, Payload::Blob(blob(1, 100)), "it is in use");
+        bed.add(item().with_blob(blob(1, 100)));
+        bed.see(id);
+        bed.upload(blob(2, 100));
+        assert_eq!(forget(blob(2, 100)), Answer::Done);
+        assert_eq!(refused(bed.try_enqueue(item().with_blob(blob(2, 100)))), "blob_missing");
+        assert_eq!(forget(blob(3, 100)), Answer::Done, "it is not there");
+        assert_eq!(refused(bed.try_enqueue(item().with_blob(blob(3, 100)))), "blob_missing");
+    }
+
     fn a_blob_has_at_most_64_mebibytes(bed) {
         let upload = |len| bed.ask(Command::Blob { tenant: TENANT.into(), blob: blob(1, len) });
         assert_eq!(upload(BLOB_MAX), Answer::Done);

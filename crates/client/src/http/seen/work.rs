@@ -36,7 +36,7 @@ pub(super) struct Said<'a> {
     #[serde(default, deserialize_with = "present")]
     payload: Option<&'a RawValue>,
     payload_base64: Option<Text<'a>>,
-    payload_blob: Option<Blob<'a>>,
+    payload_ref: Option<Blob<'a>>,
     content_type: Option<Text<'a>>,
     key: Option<Text<'a>>,
     group: Option<Text<'a>>,
@@ -58,26 +58,26 @@ pub(super) struct Said<'a> {
 #[derive(Deserialize)]
 struct Blob<'a> {
     #[serde(borrow)]
-    hash: Text<'a>,
-    bytes: u64,
+    sha256: Text<'a>,
+    length: u64,
 }
 
 impl Blob<'_> {
     fn named(&self) -> serde_json::Result<BlobRef> {
-        let digit = |at: usize| self.hash.0.get(at..at + 2);
+        let digit = |at: usize| self.sha256.0.get(at..at + 2);
         let byte = |at| digit(at * 2).and_then(|text| u8::from_str_radix(text, 16).ok());
         let mut hash = [0; 32];
         for (at, place) in hash.iter_mut().enumerate() {
             *place = byte(at).ok_or_else(|| serde_json::Error::custom("not a blob's hash"))?;
         }
-        Ok(BlobRef { hash, len: self.bytes })
+        Ok(BlobRef { hash, len: self.length })
     }
 }
 
 impl Said<'_> {
     /// What the producer said.
     pub(super) fn body(self, names: &mut Names) -> serde_json::Result<Body> {
-        let payload = match &self.payload_blob {
+        let payload = match &self.payload_ref {
             Some(blob) => Payload::Blob(blob.named()?),
             None => {
                 let bytes = bytes(self.payload, self.payload_base64.as_ref())?;

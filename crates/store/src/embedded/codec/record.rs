@@ -9,6 +9,7 @@ use std::sync::Arc;
 use windrow_core::change::Lease;
 use windrow_core::command::Scope;
 use windrow_core::item::{BlobRef, End, Marks};
+use windrow_core::resource::Resource;
 use windrow_core::route::Route;
 use windrow_core::settings::Settings;
 use windrow_core::tally::Tally;
@@ -40,11 +41,12 @@ pub(crate) mod tag {
     pub(crate) const ANSWERED: u8 = 19;
     pub(crate) const CLOCK: u8 = 20;
     pub(crate) const NOTE: u8 = 21;
+    pub(crate) const RESOURCE: u8 = 22;
 }
 
 /// The names of tags, for `dump`.
 pub(crate) fn tag_name(tag: u8) -> &'static str {
-    const NAMES: [&str; 22] = [
+    const NAMES: [&str; 23] = [
         "?",
         "text",
         "route",
@@ -67,6 +69,7 @@ pub(crate) fn tag_name(tag: u8) -> &'static str {
         "answered",
         "clock",
         "note",
+        "resource",
     ];
     NAMES.get(usize::from(tag)).copied().unwrap_or("?")
 }
@@ -209,7 +212,7 @@ pub(crate) enum Record {
     Folded { root: u64 },
     Paused { scope: Scope, paused: bool },
     Settings { queue: Arc<str>, settings: Box<Settings> },
-    Gate { resource: Arc<str>, closed_until: Timestamp },
+    Resource { name: Arc<str>, state: Option<Resource> },
     Blob { tenant: Arc<str>, blob: BlobRef, references: Option<u32> },
     Answered { request: RequestId, at: Timestamp },
     Clock(Timestamp),
@@ -253,7 +256,12 @@ impl Record {
             tag::SETTINGS => {
                 Record::Settings { queue: from.get()?, settings: Box::new(from.get()?) }
             }
-            tag::GATE => Record::Gate { resource: from.get()?, closed_until: from.get()? },
+            // As format 1 has it.
+            tag::GATE => Record::Resource {
+                name: from.get()?,
+                state: Some(Resource { closed_until: from.get()?, ..Resource::default() }),
+            },
+            tag::RESOURCE => Record::Resource { name: from.get()?, state: from.get()? },
             tag::BLOB => {
                 Record::Blob { tenant: from.get()?, blob: from.get()?, references: from.get()? }
             }

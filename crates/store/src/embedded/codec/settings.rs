@@ -1,8 +1,9 @@
-//! Settings and routes on disk.
+//! Settings, resources and routes on disk.
 
 use std::sync::Arc;
 
 use windrow_core::item::End;
+use windrow_core::resource::{Breaker, Bucket, Limits, Rate, Resource};
 use windrow_core::route::{Route, Stage};
 use windrow_core::settings::{
     Ahead, Backoff, KindSettings, Notify, OnExpiry, Policy, Retention, Settings, StageSettings,
@@ -14,6 +15,10 @@ use super::{Malformed, Pack, Reader, pack_enum, pack_lists, pack_struct};
 pack_enum! {
     OnExpiry { 0 = Retry, 1 = Requeue, 2 = Fail }
     Unique { 0 = Live, 1 = Retained }
+    Breaker {
+        0 = Calm { failures, since }, 1 = Resting { times }, 2 = Probing { times },
+        3 = Ramping { times, step, left },
+    }
 }
 
 pack_struct! {
@@ -27,6 +32,10 @@ pack_struct! {
     StageSettings { stage, policy }
     KindSettings { kind, lease_ms }
     Notify { webhook, tenants, endings }
+    Rate { count, per_ms, burst }
+    Limits { rate, failures, window_ms, rest_ms, rest_max_ms }
+    Bucket { tokens, at }
+    Resource { limits, closed_until, breaker, bucket }
     Stage { name, below }
     Route { stages }
 }

@@ -4,13 +4,14 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 
 use windrow_core::command::Scope;
 use windrow_core::item::{BlobRef, End};
+use windrow_core::resource::Resource;
 use windrow_core::settings::Settings;
 use windrow_core::tally::Tally;
 use windrow_core::{RequestId, Timestamp};
 
 use super::{
     END, FRAME_BYTES, HEADER_BYTES, HISTORY, LEASES, MAGIC, META, NAMES, NOTES, PARENT, REQUESTS,
-    REST, SLICE, SLOTS, SNAPSHOT_FORMAT, SnapshotError, Start, sequence_of,
+    RESOURCES, REST, SLICE, SLOTS, SNAPSHOT_FORMAT, SnapshotError, Start, sequence_of,
 };
 use crate::embedded::codec::record::{Image, ImageState};
 use crate::embedded::codec::{Malformed, Reader};
@@ -211,6 +212,12 @@ fn load_block(
                 tables.notes.put(shelf, name, from.get()?, from.get()?);
             }
         }
+        RESOURCES => {
+            while !from.is_empty() {
+                let (name, state) = (from.get()?, from.get()?);
+                tables.gates.insert(name, state);
+            }
+        }
         PARENT => {
             while !from.is_empty() {
                 load_parent(from, tables)?;
@@ -302,8 +309,8 @@ fn load_rest(from: &mut Reader<'_>, tables: &mut Tables) -> Result<(), Malformed
         tables.settings.insert(queue, settings.into());
     }
     for _ in 0..from.varint()? {
-        let (resource, until) = (from.get()?, from.get()?);
-        tables.gates.insert(resource, until);
+        let (name, closed_until) = (from.get()?, from.get()?);
+        tables.gates.insert(name, Resource { closed_until, ..Resource::default() });
     }
     for _ in 0..from.varint()? {
         let (tenant, blob, references): (u32, BlobRef, u32) =

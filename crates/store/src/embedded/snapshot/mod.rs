@@ -43,6 +43,7 @@ const REQUESTS: u8 = 7;
 const REST: u8 = 8;
 const END: u8 = 9;
 const NOTES: u8 = 10;
+const RESOURCES: u8 = 11;
 
 /// Why a snapshot cannot be used. The log before it may be gone, so this stops the opening.
 #[derive(Debug, thiserror::Error)]
@@ -185,6 +186,7 @@ impl Writing {
                 blocks.push((LEASES, encode_leases(tables)));
                 blocks.push((REST, encode_rest(tables)));
                 blocks.push((NOTES, encode_notes(tables)));
+                blocks.push((RESOURCES, encode_resources(tables)));
                 let mut end = Vec::new();
                 put_serial(&mut end, self.seen);
                 blocks.push((END, end));
@@ -314,6 +316,15 @@ fn encode_notes(tables: &Tables) -> Vec<u8> {
     out
 }
 
+fn encode_resources(tables: &Tables) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (name, state) in &tables.gates {
+        name.put(&mut out);
+        state.put(&mut out);
+    }
+    out
+}
+
 fn encode_rest(tables: &Tables) -> Vec<u8> {
     let mut out = Vec::new();
     tables.now.put(&mut out);
@@ -333,11 +344,8 @@ fn encode_rest(tables: &Tables) -> Vec<u8> {
         queue.put(&mut out);
         settings.put(&mut out);
     }
-    put_varint(&mut out, tables.gates.len() as u64);
-    for (resource, until) in &tables.gates {
-        resource.put(&mut out);
-        until.put(&mut out);
-    }
+    // Where format 1 has until when resources are closed. They have a block of their own now.
+    put_varint(&mut out, 0);
     put_varint(&mut out, tables.blobs.len() as u64);
     for ((tenant, blob), references) in &tables.blobs {
         tenant.put(&mut out);

@@ -21,6 +21,7 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 use windrow_core::change::Lease;
 use windrow_core::command::Scope;
+use windrow_core::resource::Resource;
 use windrow_core::{ItemId, LeaseId, Timestamp};
 
 use super::config::Config;
@@ -87,6 +88,7 @@ enum Asked {
     GroupLocks(Vec<GroupKey>),
     Members(Vec<GroupKey>),
     Blob(Blob),
+    Resource(Arc<str>),
     Note(NoteName),
     Requests,
     Live(Arc<str>),
@@ -182,6 +184,7 @@ impl Loading<'_> {
         self.ask_groups(&needs.groups, round);
         unknown.extend(needs.ended);
         self.ask_notes(needs.notes, round);
+        self.ask_resources(needs.resources, round);
         self.ask_rest(needs.blobs, needs.requests, needs.live, needs.waiting, round);
         unknown
     }
@@ -224,6 +227,10 @@ impl Loading<'_> {
                 let version = rows.first().map(|row| row.get::<_, i64>(0) as u64);
                 self.desk.notes.load(name, version.map(|version| Noted { version, body: None }));
             }
+            Asked::Resource(name) => {
+                let state = rows.first().map(resource).transpose()?;
+                self.desk.resources.load(name, state);
+            }
             Asked::Requests => self.requests(rows)?,
             Asked::Live(queue) => {
                 let live = rows.first().map_or(0, |row| row.get::<_, i64>(0));
@@ -264,17 +271,21 @@ impl Loading<'_> {
 
     /// The time, if it is the database's, and whether what this server knows of settings is old.
     async fn state(&mut self, rows: &[Row], offers: &mut [Asking]) -> Result<(), Error> {
-        let row = rows.first().ok_or(Error::Malformed)?;
+        let (row, before) = (rows.first().ok_or(Error::Malformed)?, self.desk.now);
         if self.reads_time {
             self.desk.now = Timestamp(row.get::<_, i64>(1) as u64);
         }
-        if row.get::<_, i64>(0) != self.desk.config.version {
+        let is_other = row.get::<_, i64>(0) != self.desk.config.version;
+        if is_other {
             self.desk.config = Arc::new(config(self.tx, self.desk).await?);
             let notifies = self.desk.config.settings.values().any(|of| !of.notify.is_empty());
             if notifies && !naming::knows_deliveries(&self.desk.names.read()) {
                 self.desk.unnamed = true;
                 return Err(Error::Unnumbered);
             }
+        }
+        // A resource may have opened since the time that was taken for now.
+        if is_other || self.desk.config.opens(before, self.desk.now).next().is_some() {
             offers.iter_mut().for_each(|asking| self.ask_anew(asking));
         }
         Ok(())
@@ -290,7 +301,7 @@ async fn config(tx: &mut Tx, desk: &Desk) -> Result<Config, Error> {
              join windrow.names n on n.no = s.queue"
         ),
         step!("select queue, stage, tenant from windrow.pauses"),
-        step!("select resource, closed_until from windrow.gates"),
+        step!("select closed_until, state, resource from windrow.gates"),
     ];
     let mut answers = tx.run(steps).await?.into_iter();
     let mut next = || answers.next().unwrap_or_default();
@@ -306,11 +317,20 @@ async fn config(tx: &mut Tx, desk: &Desk) -> Result<Config, Error> {
         config.paused.insert(Scope { queue: queue.into(), stage: text(1), tenant: text(2) });
     }
     for row in next() {
-        let resource: &str = row.get(0);
-        config.gates.insert(resource.into(), Timestamp(row.get::<_, i64>(1) as u64));
+        let name: &str = row.get(2);
+        config.gates.insert(name.into(), resource(&row)?);
     }
     // After the version was read: a lane that comes later raises it again.
     naming::learn_lanes(tx.client(), &desk.names).await?;
     config.resolve(&desk.names.read());
     Ok(config)
+}
+
+/// A resource. One that was closed before there was more to know has no more.
+pub(super) fn resource(row: &Row) -> Result<Resource, Error> {
+    let closed_until = Timestamp(row.get::<_, i64>(0) as u64);
+    match row.get::<_, Option<&[u8]>>(1) {
+        Some(state) => Ok(Resource { closed_until, ..unpack(state)? }),
+        None => Ok(Resource { closed_until, ..Resource::default() }),
+    }
 }

@@ -110,6 +110,7 @@ impl Loading<'_> {
         let only: Option<Vec<u32>> = (!filter.tenants.is_empty()).then(numbers);
         let lanes = self.desk.config.lanes.iter();
         let lanes = lanes.filter(|(_, lane)| matches(&filter, lane.name, |text| names.find(text)));
+        let lanes = lanes.filter(|(_, lane)| !self.desk.is_closed(&lane.policy));
         let lanes = lanes.filter_map(|(no, lane)| self.open(*no, lane.name, &names)).collect();
         let (asks, asked, found) = Default::default();
         let has_looked = false;

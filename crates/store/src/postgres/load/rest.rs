@@ -57,6 +57,7 @@ pub(in crate::postgres) const MEMBERS: &str = "select g.at, i.serial, \
      left join windrow.line w on w.lane = i.lane and w.class = i.class \
        and w.tenant = i.tenant and w.serial = i.serial";
 
+const RESOURCE: &str = "select closed_until, state from windrow.gates where resource = $1";
 const BLOB: Sql = Sql {
     locks: "select refs from windrow.blobs \
             where tenant = $1 and hash = $2 and bytes = $3 for update",
@@ -219,6 +220,19 @@ impl Loading<'_> {
         for (queue, stage) in waiting {
             let step = step!(WAITING, queue as i32, number(&stage));
             round.ask(Asked::Waiting((queue, stage)), step);
+        }
+    }
+
+    /// Resources are changed one by one, also those of which nothing is known yet.
+    pub(super) fn ask_resources(&self, names: BTreeSet<Arc<str>>, round: &mut Round) {
+        if self.locks && !names.is_empty() {
+            let locks = names.iter().map(|name| format!("windrow resource {name}")).collect();
+            let locks: Vec<String> = locks;
+            round.ask(Asked::KeyLocks, step!(LOCK_KEYS, locks));
+        }
+        for name in names {
+            let step = step!(RESOURCE, name.to_string());
+            round.ask(Asked::Resource(name), step);
         }
     }
 

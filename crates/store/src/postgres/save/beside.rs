@@ -29,6 +29,9 @@ const SUCCESSORS: &str = "insert into windrow.successors (of_serial, is_serial) 
      on conflict (of_serial) do update set is_serial = excluded.is_serial";
 const NEW_BLOB: &str =
     "insert into windrow.blobs (tenant, hash, bytes, refs) values ($1, $2, $3, $4)";
+const RESOURCE: &str = "insert into windrow.gates (resource, closed_until, state) \
+     values ($1, $2, $3) on conflict (resource) \
+     do update set closed_until = excluded.closed_until, state = excluded.state";
 const BLOB: &str =
     "update windrow.blobs set refs = $4 where tenant = $1 and hash = $2 and bytes = $3";
 const NOTE: &str = "insert into windrow.notes (shelf, name, version, body) values ($1, $2, $3, $4) \
@@ -154,6 +157,18 @@ impl Saving<'_> {
         }
         self.orphans_and_blobs();
         self.notes();
+        self.resources();
+    }
+
+    fn resources(&mut self) {
+        let desk = self.desk;
+        for (name, state) in desk.resources.decided() {
+            let name = name.to_string();
+            self.step(match state {
+                Some(state) => step!(RESOURCE, name, state.closed_until.0 as i64, pack(state)),
+                None => step!("delete from windrow.gates where resource = $1", name),
+            });
+        }
     }
 
     fn notes(&mut self) {

@@ -34,12 +34,6 @@ impl Saving<'_> {
             let (stage, tenant) = (text(&scope.stage), text(&scope.tenant));
             self.step(step!(sql, scope.queue.to_string(), stage, tenant));
         }
-        for resource in &decided.gates {
-            let until = self.desk.config().gates.get(resource).map_or(0, |until| until.0 as i64);
-            let sql = "insert into windrow.gates values ($1, $2) \
-                 on conflict (resource) do update set closed_until = excluded.closed_until";
-            self.step(step!(sql, resource.to_string(), until));
-        }
         for queue in &decided.settings {
             self.configure(queue)?;
         }

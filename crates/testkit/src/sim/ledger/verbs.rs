@@ -143,6 +143,8 @@ impl Ledger {
             | Command::Progress { .. }
             | Command::Prioritise { .. }
             | Command::Blob { .. }
+            | Command::ForgetBlob { .. }
+            | Command::Limit { .. }
             | Command::Note(_)
             | Command::Notify { .. }
             | Command::Sweep { .. } => {}

@@ -1,0 +1,78 @@
+//! The bytes of blobs, for commands that look at a store or move it.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use windrow_core::Timestamp;
+use windrow_core::item::BlobRef;
+use windrow_store::blobs::{self, BlobError, Blobs, Hex};
+use windrow_store::embedded::blobs::{DIRECTORY, Files};
+use windrow_store::embedded::disk::RealDisk;
+use windrow_store::moving::{Export, Record};
+
+use super::counted;
+
+/// The blobs beside the store in a directory, to read. A store that never had any has no place for
+/// them, and then none is found.
+pub(super) fn to_read(path: &Path) -> anyhow::Result<Files> {
+    let apart = path.join(DIRECTORY);
+    let disk = RealDisk::open_to_read(if apart.is_dir() { &apart } else { path })?;
+    Ok(Files::on(Arc::new(disk)))
+}
+
+/// What a store knows of blobs: whose they are, and how many items refer to each.
+async fn known<S: Export>(store: &S) -> anyhow::Result<Vec<(Arc<str>, BlobRef, u32)>> {
+    let blobs = store.around().await?.into_iter().filter_map(|record| match record {
+        Record::Blob { tenant, blob, references } => Some((tenant, blob, references)),
+        _ => None,
+    });
+    Ok(blobs.collect())
+}
+
+/// Reads every blob and compares it with its hash. Says what is wrong.
+pub(super) async fn verify<S: Export, B: Blobs>(
+    store: &S,
+    bytes: &B,
+) -> anyhow::Result<Vec<String>> {
+    let (mut faults, mut read) = (Vec::new(), 0);
+    for (tenant, blob, references) in known(store).await? {
+        let name = format!("blob {} of tenant {tenant}", Hex(&blob.hash));
+        match blobs::hash_of(bytes, &tenant, blob).await {
+            Ok(hash) if hash == blob.hash => read += 1,
+            Ok(hash) => faults.push(format!("{name}: its bytes hash to {}", Hex(&hash))),
+            Err(BlobError::NotFound) if references == 0 => {}
+            Err(BlobError::NotFound) => faults.push(format!("{name}: its bytes are missing")),
+            Err(error) => faults.push(format!("{name}: {error}")),
+        }
+    }
+    let blobs = counted(read, "blob");
+    writeln!(std::io::stdout().lock(), "{blobs}: every hash is right")?;
+    Ok(faults)
+}
+
+/// Copies the bytes of every blob that a store knows. What the source does not have cannot move;
+/// how many items miss theirs is said.
+pub(super) async fn copy<S: Export, F: Blobs, T: Blobs>(
+    store: &S,
+    from: &F,
+    to: &T,
+    now: Timestamp,
+) -> anyhow::Result<()> {
+    let mut missing = 0;
+    for (tenant, blob, references) in known(store).await? {
+        match blobs::copy(from, to, &tenant, blob, now).await {
+            Ok(()) => {}
+            Err(BlobError::NotFound) => missing += u64::from(references > 0),
+            Err(error) => anyhow::bail!("blob {} of tenant {tenant}: {error}", Hex(&blob.hash)),
+        }
+    }
+    if missing > 0 {
+        let blobs = counted(missing, "blob");
+        eprintln!(
+            "windrow: the source has no bytes of {blobs}; `windrow check --blobs` names what is \
+             missing"
+        );
+    }
+    Ok(())
+}
