@@ -1,5 +1,6 @@
 //! The `windrow` binary.
 
+mod auth;
 mod blobs;
 mod bulk;
 mod cli;
@@ -15,6 +16,7 @@ mod rpc;
 mod schedules;
 mod store;
 mod supervisor;
+mod tls;
 mod webhooks;
 
 use clap::Parser;

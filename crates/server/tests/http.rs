@@ -336,8 +336,10 @@ fn the_api_is_described_and_the_server_says_whether_it_is_ready() {
 
 #[test]
 fn a_server_that_others_could_reach_is_not_started() {
-    let refused = windrow(&["serve", "--listen", "0.0.0.0:0", "--data-dir", "/nowhere"]).output();
-    let refused = refused.unwrap();
+    let data = Data::new("reach");
+    let mut serve = windrow(&["serve", "--listen", "0.0.0.0:0", "--data-dir"]);
+    let refused = serve.arg(&data.0).output().unwrap();
     let said = String::from_utf8(refused.stderr).unwrap();
     assert!(!refused.status.success() && said.contains("from other machines"), "{said}");
+    assert!(said.contains("windrow token create --role admin"), "{said}");
 }

@@ -50,6 +50,17 @@ pub(crate) enum Verb {
     Prioritise,
 }
 
+impl Verb {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Verb::Retry => "retry",
+            Verb::Cancel => "cancel",
+            Verb::Delete => "delete",
+            Verb::Prioritise => "prioritise",
+        }
+    }
+}
+
 /// How far an operation is.
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize, Serialize, schemars::JsonSchema, Debug)]
 #[serde(rename_all = "snake_case")]

@@ -54,7 +54,7 @@ async fn rest(app: &App, at_most: Duration) {
 
 /// Takes the oldest operation that has not ended and that nobody else does.
 async fn take(app: &App) -> Result<Option<Kept>, Failure> {
-    let (queue, me) = (&*app.queue, app.bulk.runner);
+    let (queue, me) = (app.queue.for_the_server(), app.bulk.runner);
     let now = queue.clock().now();
     let alone = matches!(queue.store(), AnyStore::Embedded(..));
     let is_free = |document: &Document| {
@@ -91,7 +91,7 @@ async fn work(app: &Arc<App>, mut kept: Kept) -> Result<(), Failure> {
         Ok(filter) => filter,
         Err(refusal) => {
             kept.document.message = Some(refusal.to_string());
-            kept.document.end(Stand::Failed, app.queue.clock().now());
+            kept.document.end(Stand::Failed, app.queue.for_the_server().clock().now());
             return save(app, &mut kept).await.map(drop);
         }
     };
@@ -99,7 +99,7 @@ async fn work(app: &Arc<App>, mut kept: Kept) -> Result<(), Failure> {
         if app.is_stopping() {
             return Ok(());
         }
-        let now = app.queue.clock().now();
+        let now = app.queue.for_the_server().clock().now();
         if kept.document.stand == Stand::Cancelling {
             kept.document.end(Stand::Cancelled, now);
         } else {
@@ -112,8 +112,12 @@ async fn work(app: &Arc<App>, mut kept: Kept) -> Result<(), Failure> {
             }
             kept.document.cursor = page.next.map(|id| id.to_string());
             match (is_whole, page.next) {
-                (false, _) => kept.document.end(Stand::Failed, app.queue.clock().now()),
-                (true, None) => kept.document.end(Stand::Done, app.queue.clock().now()),
+                (false, _) => {
+                    kept.document.end(Stand::Failed, app.queue.for_the_server().clock().now())
+                }
+                (true, None) => {
+                    kept.document.end(Stand::Done, app.queue.for_the_server().clock().now())
+                }
                 (true, Some(_)) => {}
             }
         }
@@ -128,12 +132,12 @@ async fn slice(
     filter: &find::Filter,
     document: &Document,
 ) -> Result<find::Page, StoreError> {
-    search(app.queue.store(), filter, document.after(), SLICE, SEARCH).await
+    search(app.queue.for_the_server().store(), filter, document.after(), SLICE, SEARCH).await
 }
 
 /// Writes down how far it is. Says whether it is still this server's.
 async fn save(app: &App, kept: &mut Kept) -> Result<bool, Failure> {
-    let (queue, me) = (&*app.queue, app.bulk.runner);
+    let (queue, me) = (app.queue.for_the_server(), app.bulk.runner);
     loop {
         kept.document.hold(me, queue.clock().now().0);
         let expects = Expects::Version(kept.version);
@@ -166,7 +170,9 @@ async fn act(app: &Arc<App>, kept: &mut Kept, items: Vec<Listed>) -> bool {
         for item in std::mem::take(&mut left) {
             let (app, document) = (Arc::clone(app), Arc::clone(&document));
             let request = request(&kept.name, &item);
-            let one = async move { (item, one(&app.queue, &document, &item, request).await) };
+            let one = async move {
+                (item, one(app.queue.for_the_server(), &document, &item, request).await)
+            };
             under_way.spawn(one);
         }
         while let Some(ended) = under_way.join_next().await {

@@ -1,5 +1,6 @@
 //! The command line.
 
+mod ask;
 mod blobs;
 mod check;
 mod config;
@@ -10,6 +11,7 @@ mod migrate;
 mod moving;
 pub(crate) mod place;
 mod serve;
+mod token;
 
 use clap::{Parser, Subcommand};
 
@@ -28,6 +30,8 @@ pub(crate) struct Cli {
 enum Command {
     /// Run the queue as a server that any program can use over HTTP or RPC.
     Serve(serve::Args),
+    /// Give tokens to programs and people, list them, and take them back.
+    Token(token::Args),
     /// Show how a server would be configured.
     Config(config::Args),
     /// Watch it work: documents become pages become chunks, a worker dies, the process is killed
@@ -50,6 +54,7 @@ enum Command {
 pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
     match cli.command {
         Command::Serve(args) => serve::run(&args),
+        Command::Token(args) => token::run(args),
         Command::Config(args) => config::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Dump(args) => dump::run(&args),

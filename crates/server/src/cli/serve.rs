@@ -1,6 +1,7 @@
 //! `windrow serve`: the queue for any program, until it is told to stop.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,11 +13,12 @@ use windrow_store::postgres::Address;
 
 use super::config::Source;
 use super::place::{Place, database};
+use crate::auth::Book;
 use crate::blobs;
 use crate::bulk;
 use crate::config::{Config, Layers, Rpc};
 use crate::health::{self, Watch};
-use crate::http::{self, App};
+use crate::http::{self, Access, App};
 use crate::logs;
 #[cfg(feature = "otel")]
 use crate::otel;
@@ -24,6 +26,7 @@ use crate::rpc;
 use crate::schedules;
 use crate::store::Open;
 use crate::supervisor::Supervisor;
+use crate::tls::Tls;
 use crate::webhooks;
 
 #[derive(clap::Args, Debug)]
@@ -34,6 +37,10 @@ Examples:
   windrow serve --data-dir /var/lib/windrow --listen 127.0.0.1:8000
   windrow serve --store postgres://windrow@db.example/queue
       Any number of servers may share a database.
+  windrow token create --role admin --data-dir /var/lib/windrow
+  windrow serve --data-dir /var/lib/windrow --listen 0.0.0.0:7117 \\
+      --tls-cert /etc/windrow/cert.pem --tls-key /etc/windrow/key.pem
+      For other machines too: every request then needs a token.
   WINDROW_SERVER__LISTEN=127.0.0.1:8000 windrow serve --config /etc/windrow.toml
       Flags win over the environment, that over the file; `windrow config show --origin` says which.
 
@@ -56,8 +63,8 @@ pub(super) struct Flags {
     /// not in it is taken from PGPASSWORD.
     #[arg(long, value_name = "URL")]
     store: Option<String>,
-    /// Where to listen, such as localhost:7117; 127.0.0.1:7117 by default. Only addresses of this
-    /// machine itself: there are no tokens yet.
+    /// Where to listen, such as localhost:7117; 127.0.0.1:7117 by default. On an address that other
+    /// machines can reach it starts only if there is a token (`windrow token create`).
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
     /// Where to listen for Cap'n Proto RPC, or `off`; by default on the port after that of HTTP,
@@ -74,6 +81,12 @@ pub(super) struct Flags {
     /// How much is logged: error, warn, info (by default) or debug.
     #[arg(long, value_name = "LEVEL")]
     log_level: Option<String>,
+    /// The server's certificate with its chain, in PEM. SIGHUP reads it again.
+    #[arg(long, value_name = "FILE")]
+    tls_cert: Option<String>,
+    /// The key of that certificate, in PEM.
+    #[arg(long, value_name = "FILE")]
+    tls_key: Option<String>,
 }
 
 impl Flags {
@@ -87,6 +100,8 @@ impl Flags {
             ("--rpc-queue", "server.rpc_queue", &self.rpc_queue),
             ("--log-format", "log.format", &self.log_format),
             ("--log-level", "log.level", &self.log_level),
+            ("--tls-cert", "server.tls_cert", &self.tls_cert),
+            ("--tls-key", "server.tls_key", &self.tls_key),
         ];
         said.into_iter().try_fold(self.source.layers()?, |layers, (flag, key, value)| {
             layers.with_flag(flag, key, value.clone())
@@ -103,19 +118,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn begin(config: &Config) -> anyhow::Result<()> {
-    for listen in [Some(config.listen), config.rpc.as_ref().map(|rpc| rpc.listen)] {
-        anyhow::ensure!(
-            listen.is_none_or(|listen| listen.ip().is_loopback()),
-            "{} can be reached from other machines, and anybody there could do anything; listen \
-             on 127.0.0.1 and put a proxy that asks for credentials before it",
-            listen.map(|listen| listen.to_string()).unwrap_or_default()
-        );
-    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(serve(config))
 }
 
-fn place(config: &Config) -> anyhow::Result<Place> {
+pub(super) fn place(config: &Config) -> anyhow::Result<Place> {
     match &config.store {
         Some(url) => Ok(Place::Database(database(url)?)),
         None => Place::parse(&config.data_dir),
@@ -131,6 +138,8 @@ async fn serve(config: &Config) -> anyhow::Result<()> {
             format!("the database at {}", Address::parse(&options.url)?.shown())
         }
     };
+    let tls = config.tls.clone().map(Tls::open).transpose()?;
+    let given = config.token_file.as_deref().map(given).transpose()?;
     let listener = bind(listen, "--listen").await?;
     let rpc_listener = match &config.rpc {
         Some(rpc) => Some((rpc, bind(rpc.listen, "--rpc-listen").await?)),
@@ -145,12 +154,23 @@ async fn serve(config: &Config) -> anyhow::Result<()> {
     observers.extend(tracer.clone().map(|tracer| tracer as Arc<dyn Observer>));
     open.queue.observe(observers);
     let watch = Arc::new(Watch::new(Arc::clone(&open.queue), config.health));
-    let app = App::new(Arc::clone(&open.queue), Arc::clone(&watch), config.webhooks.clone());
+    let rpc_listen = config.rpc.as_ref().map(|rpc| rpc.listen);
+    let is_exposed = [Some(listen), rpc_listen].iter().flatten().any(|at| !at.ip().is_loopback());
+    let access = Access { given, is_exposed, hosts: config.hosts.clone() };
+    let beside = (Arc::clone(&watch), config.webhooks.clone());
+    let app = App::open(Arc::clone(&open.queue), access, beside).await?;
+    if is_exposed {
+        must_have_tokens(&app, config)?;
+    }
     let (format, address) = (config.log.0, listener.local_addr()?);
-    logs::started(format, address, &shown);
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    logs::started(format, scheme, address, &shown);
+    if is_exposed && tls.is_none() {
+        logs::unencrypted();
+    }
     tokio::spawn(health::watch(watch));
     let supervisor = Supervisor::from_environment();
-    supervisor.ready(&format!("serving http://{address}"));
+    supervisor.ready(&format!("serving {scheme}://{address}"));
     let connections_max = room_for(config.connections_max);
     let ticking = tokio::spawn({
         let queue = Arc::clone(&open.queue);
@@ -161,11 +181,21 @@ async fn serve(config: &Config) -> anyhow::Result<()> {
     // It goes with the process: what it was about is due still at the next start.
     tokio::spawn(schedules::run(Arc::clone(&open.queue)));
     let courier = tokio::spawn(webhooks::run(Arc::clone(&app)));
+    tokio::spawn({
+        let app = Arc::clone(&app);
+        async move {
+            tokio::select! {
+                () = app.book.run() => {}
+                () = app.stops() => {}
+            }
+        }
+    });
+    tokio::spawn(reload(signal(SignalKind::hangup())?, tls.clone()));
     let by_rpc = match rpc_listener {
         Some((rpc, listener)) => Some(begin_rpc(&app, rpc, listener, config.drain)?),
         None => None,
     };
-    let by_http = http::serve(Arc::clone(&app), listener, connections_max, config.drain);
+    let by_http = http::serve(Arc::clone(&app), listener, tls, connections_max, config.drain);
     let mut serving = tokio::spawn(async {
         match by_rpc {
             Some(by_rpc) => tokio::try_join!(by_http, by_rpc).map(|_| ()),
@@ -198,6 +228,43 @@ async fn serve(config: &Config) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// A token that the operator brings along.
+fn given(path: &Path) -> anyhow::Result<String> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("auth.token_file: cannot read {shown}"))?;
+    let text = text.trim_end_matches(['\r', '\n']);
+    Book::check_given(text).map_err(|why| anyhow::anyhow!("auth.token_file: {shown}: {why}"))?;
+    Ok(text.to_owned())
+}
+
+/// Refuses to be reached from other machines by whoever likes.
+fn must_have_tokens(app: &App, config: &Config) -> anyhow::Result<()> {
+    let store = match &config.store {
+        Some(_) => "--store with the address of the database".to_owned(),
+        None => format!("--data-dir {}", config.data_dir.display()),
+    };
+    anyhow::ensure!(
+        app.book.has_tokens(),
+        "{} can be reached from other machines, and there is no token: anybody there could do \
+         anything. Make one with `windrow token create --role admin` and {store}, or name a file \
+         that holds one with WINDROW_AUTH__TOKEN_FILE; or listen on 127.0.0.1",
+        config.listen
+    );
+    Ok(())
+}
+
+/// Reads the certificate again whenever it is asked to.
+async fn reload(mut asked: Signal, tls: Option<Tls>) {
+    while asked.recv().await.is_some() {
+        let Some(tls) = &tls else { continue };
+        match tls.reload() {
+            Ok(()) => eprintln!("windrow: the certificate was read again"),
+            Err(error) => eprintln!("windrow: the certificate stays as it was: {error:#}"),
+        }
+    }
 }
 
 /// How many connections the system lets us have, up to what is wanted. Files of the store and

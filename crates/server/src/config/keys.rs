@@ -19,6 +19,11 @@ const fn key(name: &'static str, default: Option<&'static str>, what: &'static s
 
 pub(crate) const KEYS: &[Key] = &[
     key(
+        "auth.token_file",
+        None,
+        "a file that holds an admin's token, which the server accepts besides those it keeps",
+    ),
+    key(
         "health.oldest_s",
         Some("3600"),
         "how many seconds work may wait before health says so; twelve times that is red",
@@ -58,6 +63,13 @@ pub(crate) const KEYS: &[Key] = &[
         Some("3600000"),
         "how long a connection over RPC may be without a word and without a call under way",
     ),
+    key(
+        "server.hosts",
+        None,
+        "names by which the server may be called besides its addresses, with commas between them",
+    ),
+    key("server.tls_cert", None, "the server's certificate, in PEM; with it HTTP is HTTPS"),
+    key("server.tls_key", None, "the key of that certificate, in PEM"),
     key(
         "store.data_dir",
         None,

@@ -15,6 +15,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 use crate::rpc::Deadlines;
+use crate::tls::Files;
 
 pub(crate) use keys::KEYS;
 pub(crate) use layers::Layers;
@@ -32,6 +33,12 @@ pub(crate) struct Config {
     pub(crate) listen: SocketAddr,
     /// None if there is no RPC.
     pub(crate) rpc: Option<Rpc>,
+    /// Names by which it may be called.
+    pub(crate) hosts: Vec<String>,
+    /// What it encrypts with; nothing if it does not.
+    pub(crate) tls: Option<Files>,
+    /// The file that holds an admin's token.
+    pub(crate) token_file: Option<PathBuf>,
     /// Where the store is: one of these.
     pub(crate) store: Option<String>,
     pub(crate) data_dir: PathBuf,
@@ -74,6 +81,9 @@ impl Config {
         Ok(Config {
             listen,
             rpc: rpc(layers, listen)?,
+            hosts: hosts(layers),
+            tls: tls(layers)?,
+            token_file: layers.get("auth.token_file").map(PathBuf::from),
             store: store.map(str::to_owned),
             data_dir,
             connections_max: layers.parse("server.connections_max")?,
@@ -86,6 +96,21 @@ impl Config {
             otel: traces_to(layers)?,
             webhooks: webhooks(layers)?,
         })
+    }
+}
+
+fn hosts(layers: &Layers) -> Vec<String> {
+    let names = layers.get("server.hosts").unwrap_or_default().split(',').map(str::trim);
+    names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}
+
+fn tls(layers: &Layers) -> anyhow::Result<Option<Files>> {
+    match (layers.get("server.tls_cert"), layers.get("server.tls_key")) {
+        (None, None) => Ok(None),
+        (Some(certificate), Some(key)) => {
+            Ok(Some(Files { certificate: certificate.into(), key: key.into() }))
+        }
+        _ => anyhow::bail!("server.tls_cert and server.tls_key go together; give both or none"),
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, Request, State};
+use axum::extract::{Path, Request};
 use axum::http::header::{
     ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_NONE_MATCH, IF_RANGE,
     LOCATION, RANGE,
@@ -23,18 +23,18 @@ use sha2::{Digest as _, Sha256};
 use windrow_core::command::NewItem;
 use windrow_core::item::{BlobRef as CoreRef, Payload};
 use windrow_core::limits::{BLOB_MAX, PAYLOAD_INLINE_MAX, RETRY_AFTER_MS};
-use windrow_core::ports::Store as _;
 use windrow_core::rules::enqueue::validate;
 use windrow_core::{Refusal, Timestamp, text};
 use windrow_engine::Clock as _;
-use windrow_store::blobs::{BlobError, Blobs as _, NewUpload, PIECE, UploadId};
+use windrow_store::blobs::{BlobError, Blobs, NewUpload, PIECE, UploadId};
 use windrow_wire::item::{BlobRef, sha256};
 use windrow_wire::problem::{Code, Problem};
 
 use super::reply::{Asked, Done, Failed, Named, Read, item_id, lease_id};
 use super::table::{BASE, Operation, Role};
-use super::{App, TENANT};
+use crate::auth::Scoped;
 use crate::blobs::{NotKept, finish, keep};
+use crate::store::Queue;
 
 /// So much of a body is written at once.
 const WRITTEN: usize = 4 * PIECE;
@@ -152,10 +152,10 @@ pub(super) struct Whose {
     tenant: Option<String>,
 }
 
-fn tenant(said: Option<String>) -> Result<Arc<str>, Failed> {
-    let tenant = said.unwrap_or_else(|| TENANT.to_owned());
+fn tenant(said: Option<String>, scoped: &Scoped) -> Result<Arc<str>, Failed> {
+    let tenant = said.map_or_else(|| scoped.tenant(), Into::into);
     text::name("tenant", &tenant, true)?;
-    Ok(tenant.into())
+    Ok(tenant)
 }
 
 impl From<BlobError> for Failed {
@@ -202,11 +202,12 @@ fn hash(text: &str) -> Result<[u8; 32], Failed> {
     sha256(text).ok_or_else(|| wrong().into())
 }
 
-async fn begin(State(app): State<Arc<App>>, Read(new): Read<Begin>) -> Result<Response, Failed> {
+async fn begin(scoped: Scoped, Read(new): Read<Begin>) -> Result<Response, Failed> {
     check_length(new.length)?;
     let hash = new.sha256.as_deref().map(hash).transpose()?;
-    let upload = NewUpload { tenant: tenant(new.tenant)?, len: new.length, hash };
-    let id = app.queue.store().begin(upload, app.queue.clock().now()).await?;
+    let tenant = tenant(new.tenant, &scoped)?;
+    let upload = NewUpload { tenant: Arc::clone(&tenant), len: new.length, hash };
+    let id = scoped.of(&tenant)?.store().begin(upload, scoped.clock().now()).await?;
     let stands =
         Stands { upload: id.to_string(), offset: 0, length: new.length, payload_ref: None };
     let mut response = stands.answer(StatusCode::CREATED);
@@ -216,43 +217,41 @@ async fn begin(State(app): State<Arc<App>>, Read(new): Read<Begin>) -> Result<Re
     Ok(response)
 }
 
-async fn stands(State(app): State<Arc<App>>, Named(id): Named) -> Result<Response, Failed> {
-    let upload = app.queue.store().upload(id.parse()?).await?;
+async fn stands(scoped: Scoped, Named(id): Named) -> Result<Response, Failed> {
+    let upload = scoped.upload(id.parse()?).await?;
     let (offset, length) = (upload.offset, upload.new.len);
     Ok(Stands { upload: id, offset, length, payload_ref: None }.answer(StatusCode::OK))
 }
 
-async fn give_up(State(app): State<Arc<App>>, Named(id): Named) -> Result<Json<Done>, Failed> {
-    app.queue.store().abandon(id.parse()?).await?;
+async fn give_up(scoped: Scoped, Named(id): Named) -> Result<Json<Done>, Failed> {
+    let upload = scoped.upload(id.parse()?).await?;
+    scoped.of(&upload.new.tenant)?.store().abandon(id.parse()?).await?;
     Ok(Done::YES)
 }
 
-async fn go_on(
-    State(app): State<Arc<App>>,
-    Named(name): Named,
-    request: Request,
-) -> Result<Response, Failed> {
+async fn go_on(scoped: Scoped, Named(name): Named, request: Request) -> Result<Response, Failed> {
     let id: UploadId = name.parse()?;
     let said = request.headers().get(OFFSET).and_then(|value| value.to_str().ok()?.parse().ok());
     let Some(offset) = said else {
         let detail = "upload-offset: must be the byte at which the body begins";
         return Err(Failed::new(Code::Malformed, detail));
     };
-    let upload = app.queue.store().upload(id).await?;
+    let upload = scoped.upload(id).await?;
     if offset != upload.offset {
         return Err(BlobError::WrongOffset { offset: upload.offset }.into());
     }
     let (length, tenant) = (upload.new.len, upload.new.tenant);
-    let offset = take_in(&app, id, offset, request.into_body()).await?;
+    let queue = scoped.of(&tenant)?;
+    let offset = take_in(queue, id, offset, request.into_body()).await?;
     let mut payload_ref = None;
     if offset == length {
-        payload_ref = Some(finish(&app.queue, &tenant, id).await?.into());
+        payload_ref = Some(finish(queue, &tenant, id).await?.into());
     }
     Ok(Stands { upload: name, offset, length, payload_ref }.answer(StatusCode::OK))
 }
 
 /// Writes a body down piece by piece, and says where the upload stands then.
-async fn take_in(app: &App, id: UploadId, from: u64, body: Body) -> Result<u64, Failed> {
+async fn take_in(queue: &Queue, id: UploadId, from: u64, body: Body) -> Result<u64, Failed> {
     let (mut offset, mut body) = (from, body.into_data_stream());
     let mut piece: Vec<u8> = Vec::new();
     loop {
@@ -264,13 +263,13 @@ async fn take_in(app: &App, id: UploadId, from: u64, body: Body) -> Result<u64, 
             match some {
                 Ok(some) => piece.extend_from_slice(&some),
                 Err(failed) => {
-                    write(app, id, offset, &piece).await?;
+                    write(queue, id, offset, &piece).await?;
                     return Err(failed);
                 }
             }
         }
         if is_last || piece.len() >= WRITTEN {
-            offset = write(app, id, offset, &piece).await?;
+            offset = write(queue, id, offset, &piece).await?;
             piece.clear();
         }
         if is_last {
@@ -279,20 +278,21 @@ async fn take_in(app: &App, id: UploadId, from: u64, body: Body) -> Result<u64, 
     }
 }
 
-async fn write(app: &App, id: UploadId, offset: u64, piece: &[u8]) -> Result<u64, Failed> {
+async fn write(queue: &Queue, id: UploadId, offset: u64, piece: &[u8]) -> Result<u64, Failed> {
     if piece.is_empty() {
         return Ok(offset);
     }
-    Ok(app.queue.store().append(id, offset, piece, app.queue.clock().now()).await?)
+    Ok(queue.store().append(id, offset, piece, queue.clock().now()).await?)
 }
 
 async fn store(
-    State(app): State<Arc<App>>,
+    scoped: Scoped,
     Named(name): Named,
     Asked(whose): Asked<Whose>,
     request: Request,
 ) -> Result<Response, Failed> {
-    let (tenant, hash) = (tenant(whose.tenant)?, hash(&name)?);
+    let (tenant, hash) = (tenant(whose.tenant, &scoped)?, hash(&name)?);
+    let queue = scoped.of(&tenant)?;
     let length = request.headers().get(CONTENT_LENGTH);
     let Some(len) = length.and_then(|value| value.to_str().ok()?.parse().ok()) else {
         let detail = "content-length: must say how many bytes there are; or begin an upload";
@@ -300,47 +300,51 @@ async fn store(
     };
     check_length(len)?;
     let new = NewUpload { tenant: Arc::clone(&tenant), len, hash: Some(hash) };
-    let id = app.queue.store().begin(new, app.queue.clock().now()).await?;
+    let id = queue.store().begin(new, queue.clock().now()).await?;
     let stored = async {
-        take_in(&app, id, 0, request.into_body()).await?;
-        Ok::<_, Failed>(finish(&app.queue, &tenant, id).await?)
+        take_in(queue, id, 0, request.into_body()).await?;
+        Ok::<_, Failed>(finish(queue, &tenant, id).await?)
     };
     let stored = stored.await;
     if stored.is_err() {
         // Nobody knows its name, so nobody goes on with it. If it stays, it is found after a day.
-        let _given_up = app.queue.store().abandon(id).await;
+        let _given_up = queue.store().abandon(id).await;
     }
     Ok((StatusCode::CREATED, Json(BlobRef::from(stored?))).into_response())
 }
 
 async fn show(
-    State(app): State<Arc<App>>,
+    scoped: Scoped,
     Named(name): Named,
     Asked(whose): Asked<Whose>,
     headers: HeaderMap,
 ) -> Result<Response, Failed> {
-    let (tenant, hash) = (tenant(whose.tenant)?, hash(&name)?);
-    let found = Blobs::find(app.queue.store(), &tenant, hash).await?;
+    let (tenant, hash) = (tenant(whose.tenant, &scoped)?, hash(&name)?);
+    let queue = scoped.of(&tenant)?;
+    let found = Blobs::find(queue.store(), &tenant, hash).await?;
     let found = found.ok_or_else(|| Failed::not_found("such blob"))?;
-    give(&app, &tenant, found.blob, "application/octet-stream", &headers)
+    give(queue, &tenant, found.blob, "application/octet-stream", &headers)
 }
 
 async fn payload(
-    State(app): State<Arc<App>>,
+    scoped: Scoped,
     named: Result<Path<(String, String)>, PathRejection>,
     headers: HeaderMap,
 ) -> Result<Response, Failed> {
     let Path((lease, id)) =
         named.map_err(|refused| Failed::new(Code::Malformed, refused.body_text()))?;
     let (lease, id) = (lease_id(&lease)?, item_id(&id)?);
-    let seen = app.queue.store().inspect(id).await?;
+    let seen = scoped.inspect(id).await?;
     let seen = seen.ok_or_else(|| Failed::not_found("such item"))?;
     if seen.item.lease() != Some(lease) {
         return Err(Refusal::LeaseLost { lease }.into());
     }
     let kind = seen.body.content_type.as_deref().unwrap_or("application/octet-stream");
     match seen.body.payload {
-        Payload::Blob(blob) => give(&app, &seen.body.tenant, blob, kind, &headers),
+        Payload::Blob(blob) => {
+            let queue = scoped.of(&seen.body.tenant)?;
+            give(queue, &seen.body.tenant, blob, kind, &headers)
+        }
         Payload::Inline(bytes) => {
             let kind = HeaderValue::try_from(kind);
             let kind = kind.unwrap_or(HeaderValue::from_static("application/octet-stream"));
@@ -351,7 +355,7 @@ async fn payload(
 
 /// A blob, or the range of it that was asked for.
 fn give(
-    app: &Arc<App>,
+    queue: &Arc<Queue>,
     tenant: &Arc<str>,
     blob: CoreRef,
     kind: &str,
@@ -392,7 +396,7 @@ fn give(
     let out = response.headers_mut();
     insert(out, CONTENT_TYPE, kind.to_owned());
     out.insert(CONTENT_LENGTH, (to - from).into());
-    *response.body_mut() = pieces(Arc::clone(app), Arc::clone(tenant), blob, from, to);
+    *response.body_mut() = pieces(Arc::clone(queue), Arc::clone(tenant), blob, from, to);
     Ok(response)
 }
 
@@ -403,15 +407,15 @@ fn insert(headers: &mut HeaderMap, name: axum::http::HeaderName, value: String) 
 }
 
 /// Bytes that are read when they are sent.
-fn pieces(app: Arc<App>, tenant: Arc<str>, blob: CoreRef, from: u64, to: u64) -> Body {
+fn pieces(queue: Arc<Queue>, tenant: Arc<str>, blob: CoreRef, from: u64, to: u64) -> Body {
     Body::from_stream(stream::try_unfold(from, move |at| {
-        let (app, tenant) = (Arc::clone(&app), Arc::clone(&tenant));
+        let (queue, tenant) = (Arc::clone(&queue), Arc::clone(&tenant));
         async move {
             if at >= to {
                 return Ok(None);
             }
             let len = (to - at).min(PIECE as u64) as usize;
-            let piece = app.queue.store().read(&tenant, blob, at, len).await?;
+            let piece = queue.store().read(&tenant, blob, at, len).await?;
             let next = at + piece.len() as u64;
             Ok::<_, BlobError>(Some((piece, next)))
         }
@@ -447,7 +451,7 @@ fn range(text: &str, len: u64) -> Asks {
 /// Stores payloads that are too large to travel with their item, and lets the items refer to them.
 /// What would be refused anyway is left as it is.
 pub(super) async fn keep_apart(
-    app: &App,
+    scoped: &Scoped,
     items: &mut [NewItem],
     now: Timestamp,
 ) -> Result<(), Failed> {
@@ -460,7 +464,7 @@ pub(super) async fn keep_apart(
         let blob = CoreRef { hash: Sha256::digest(&bytes).into(), len: bytes.len() as u64 };
         new.body.payload = Payload::Blob(blob);
         if validate(new, now).is_ok() {
-            keep(&app.queue, &new.body.tenant, &bytes).await?;
+            keep(scoped.of(&new.body.tenant)?, &new.body.tenant, &bytes).await?;
         }
     }
     Ok(())

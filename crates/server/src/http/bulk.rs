@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
+use axum::{Extension, Json};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windrow_core::limits::{NAME_MAX, PRIORITY_MAX};
@@ -19,6 +19,7 @@ use windrow_wire::time::Time;
 use super::App;
 use super::items::Mode;
 use super::reply::{Failed, Named, Read, request_id};
+use crate::auth::{Denied, Scoped, Targets};
 use crate::bulk::{self, Begun, Document, Kept, Stand, Verb, Wanted};
 
 /// What to do, and to which items.
@@ -125,19 +126,48 @@ impl OperationShown {
 
 pub(super) async fn begin(
     State(app): State<Arc<App>>,
+    scoped: Scoped,
     headers: HeaderMap,
     Read(begin): Read<BeginOperation>,
-) -> Result<(StatusCode, Json<OperationShown>), Failed> {
-    let id = request_id(&headers)?.unwrap_or_else(bulk::new_id);
-    let document = match app.bulk.begin(&app.queue, id, begin.wanted()?).await? {
+) -> Result<(StatusCode, Extension<Targets>, Json<OperationShown>), Failed> {
+    let id = scoped.request(request_id(&headers)?).unwrap_or_else(bulk::new_id);
+    let mut wanted = begin.wanted()?;
+    narrow(&scoped, &mut wanted.filter)?;
+    let targets = Targets(vec![id.to_string(), format!("verb={}", wanted.verb.name())]);
+    let document = match app.bulk.begin(app.queue.for_the_server(), id, wanted).await? {
         Begun::New(document) | Begun::Before(document) => document,
         Begun::Reused => return Err(Refusal::RequestReused.into()),
     };
-    Ok((StatusCode::ACCEPTED, Json(OperationShown::new(&id.to_string(), document))))
+    let shown = OperationShown::new(&id.to_string(), document);
+    Ok((StatusCode::ACCEPTED, Extension(targets), Json(shown)))
 }
 
-pub(super) async fn list(State(app): State<Arc<App>>) -> Result<Json<Vec<OperationShown>>, Failed> {
-    let mut all = bulk::all(&app.queue).await?;
+/// An operation of a caller with a tenant is about that tenant's items.
+fn narrow(scoped: &Scoped, filter: &mut Filter) -> Result<(), Denied> {
+    match filter.tenant.as_deref() {
+        Some(tenant) if !tenant.is_empty() => scoped.own(tenant),
+        _ if scoped.whole().is_ok() => Ok(()),
+        _ => {
+            filter.tenant = Some(scoped.tenant().to_string());
+            Ok(())
+        }
+    }
+}
+
+/// Whether the caller may know of an operation: all its items are of one tenant that it sees.
+fn is_seen(scoped: &Scoped, document: &Document) -> bool {
+    match document.filter.tenant.as_deref() {
+        Some(tenant) if !tenant.is_empty() => scoped.sees(tenant),
+        _ => scoped.whole().is_ok(),
+    }
+}
+
+pub(super) async fn list(
+    State(app): State<Arc<App>>,
+    scoped: Scoped,
+) -> Result<Json<Vec<OperationShown>>, Failed> {
+    let mut all = bulk::all(app.queue.for_the_server()).await?;
+    all.retain(|kept| is_seen(&scoped, &kept.document));
     all.sort_by_key(|kept| std::cmp::Reverse(kept.document.started_ms));
     let shown = |kept: Kept| OperationShown::new(&kept.name, kept.document);
     Ok(Json(all.into_iter().map(shown).collect()))
@@ -145,20 +175,27 @@ pub(super) async fn list(State(app): State<Arc<App>>) -> Result<Json<Vec<Operati
 
 pub(super) async fn show(
     State(app): State<Arc<App>>,
+    scoped: Scoped,
     Named(id): Named,
 ) -> Result<Json<OperationShown>, Failed> {
-    let name = name(&id)?;
-    let kept = bulk::read(&app.queue, &name).await?;
-    kept.map(|kept| Json(OperationShown::new(&name, kept.document))).ok_or_else(absent)
+    let kept = seen(&app, &scoped, &id).await?;
+    Ok(Json(OperationShown::new(&kept.name, kept.document)))
 }
 
 pub(super) async fn cancel(
     State(app): State<Arc<App>>,
+    scoped: Scoped,
     Named(id): Named,
 ) -> Result<Json<OperationShown>, Failed> {
-    let name = name(&id)?;
-    let document = app.bulk.cancel(&app.queue, &name).await?;
+    let Kept { name, .. } = seen(&app, &scoped, &id).await?;
+    let document = app.bulk.cancel(app.queue.for_the_server(), &name).await?;
     document.map(|document| Json(OperationShown::new(&name, document))).ok_or_else(absent)
+}
+
+/// An operation that the caller may know of.
+async fn seen(app: &App, scoped: &Scoped, id: &str) -> Result<Kept, Failed> {
+    let kept = bulk::read(app.queue.for_the_server(), &name(id)?).await?;
+    kept.filter(|kept| is_seen(scoped, &kept.document)).ok_or_else(absent)
 }
 
 /// The name of an operation, however its id is spelt.

@@ -7,8 +7,8 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use schemars::JsonSchema;
 use serde::Serialize;
-use windrow_core::command::{Command, Outcome, Request};
-use windrow_core::{Answer, ItemId, Refusal};
+use windrow_core::command::Outcome;
+use windrow_core::{ItemId, Refusal};
 use windrow_engine::Clock as _;
 use windrow_wire::answer::{Called, Each, Settled};
 use windrow_wire::claim::{Claim, Granted, Progress, ProgressOf, Renew, Renewed};
@@ -16,12 +16,14 @@ use windrow_wire::object::Object;
 use windrow_wire::problem::Code;
 use windrow_wire::settle::{Settle, SettleItem};
 
+use super::App;
 use super::answers::Answers;
 use super::reply::{Failed, Named, Read, lease_id, request_id};
-use super::{App, TENANT};
+use crate::auth::Scoped;
 
 pub(super) async fn claim(
     State(app): State<Arc<App>>,
+    queue: Scoped,
     headers: HeaderMap,
     Read(claim): Read<Claim>,
 ) -> Result<Json<Granted>, Failed> {
@@ -31,17 +33,17 @@ pub(super) async fn claim(
     let id = request_id(&headers)?;
     claim.check()?;
     let wait_ms = claim.wait_ms;
-    let granted = app.queue.claim(claim.into_core(), wait_ms, id).await?;
+    let granted = queue.claim(claim.into_core(), wait_ms, id).await?;
     Ok(Json(granted.map_or_else(Granted::nothing, Granted::from)))
 }
 
 pub(super) async fn renew(
-    State(app): State<Arc<App>>,
+    queue: Scoped,
     Named(lease): Named,
     Read(renew): Read<Renew>,
 ) -> Result<Json<Renewed>, Failed> {
     renew.check()?;
-    let renewed = app.queue.renew(lease_id(&lease)?, renew.lease_ms).await?;
+    let renewed = queue.renew(lease_id(&lease)?, renew.lease_ms).await?;
     Ok(Json(renewed.into()))
 }
 
@@ -58,7 +60,7 @@ impl From<()> for Told {
 }
 
 pub(super) async fn progress(
-    State(app): State<Arc<App>>,
+    queue: Scoped,
     Named(lease): Named,
     Read(said): Read<ProgressOf>,
 ) -> Result<Json<Vec<Each<Told>>>, Failed> {
@@ -68,27 +70,24 @@ pub(super) async fn progress(
         Ok((parse(&progress.id)?, progress.into_core()))
     });
     let items = answers.take();
-    let told = app.queue.progress(lease, items).await?;
+    let told = queue.progress(lease, items).await?;
     Ok(Json(answers.with(told)))
 }
 
 pub(super) async fn settle(
-    State(app): State<Arc<App>>,
+    queue: Scoped,
     headers: HeaderMap,
     Named(lease): Named,
     Read(said): Read<Settle>,
 ) -> Result<Json<Vec<Each<Settled>>>, Failed> {
     let (lease, id) = (lease_id(&lease)?, request_id(&headers)?);
-    let (tenant, now) = (Arc::from(TENANT), app.queue.clock().now());
+    let (tenant, now) = (queue.tenant(), queue.clock().now());
     let called = |Object(item): &Object<SettleItem>| called(&item.id);
     let mut answers = Answers::new(said.items, called, |Object(item)| {
         Ok((parse(&item.id)?, item.into_core(&tenant, now)?))
     });
     let items: Vec<(ItemId, Outcome)> = answers.take();
-    let command = Command::Settle { lease, items };
-    let Answer::Settled(settled) = app.queue.submit(Request { id, command }).await? else {
-        return Err(Failed::new(Code::Internal, "an unexpected answer"));
-    };
+    let settled = queue.settle(lease, items, id).await?;
     Ok(Json(answers.with(settled)))
 }
 

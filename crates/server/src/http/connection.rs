@@ -15,43 +15,65 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{Request, Response};
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::Redirect;
 use axum::routing::get;
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tower_service::Service as _;
 use windrow_wire::problem::Code;
 
+use super::gate::{self, Gate};
 use super::link::{HEAD_WITHIN, Link, Why};
 use super::pulse::{Arriving, Leaving, Phase, Pulse};
 use super::reply::{BODY_MAX, Failed};
-use super::{App, docs, host, operations, status, strict, table};
+use super::table::{self, Plain, Role};
+use super::{App, docs, host, operations, status, strict};
 use crate::logs;
+use crate::tls::Tls;
 
 /// How many connections make room at once, in parts of all.
 const ROOM: usize = 100;
 
-/// All routes.
-pub(super) fn router(app: Arc<App>) -> Router {
-    let router = table::routes(operations::all())
-        .route("/api/v1/openapi.json", get(docs::document))
-        .route("/docs", get(docs::page))
-        .route("/", get(async || Redirect::to("/docs")))
-        .route("/healthz", get(status::healthz))
-        .route("/readyz", get(status::readyz))
-        .route("/metrics", get(status::metrics))
+/// Routes that are no operations.
+fn plain() -> Vec<Plain> {
+    let of = Plain::new;
+    let viewer = Some(Role::Viewer);
+    vec![
+        of("/api/v1/openapi.json", viewer, get(docs::document)),
+        of("/docs", viewer, get(docs::page)),
+        of("/", viewer, get(async || Redirect::to("/docs"))),
+        of("/healthz", None, get(status::healthz)),
+        of("/readyz", None, get(status::readyz)),
+        of("/metrics", viewer, get(status::metrics)),
+    ]
+}
+
+/// All routes, behind the gate.
+fn router(app: Arc<App>) -> Router {
+    router_with(app, |routes| routes)
+}
+
+/// The same after somebody changed the routes, which the gate then does not know.
+pub(super) fn router_with(
+    app: Arc<App>,
+    change: impl FnOnce(Router<Arc<App>>) -> Router<Arc<App>>,
+) -> Router {
+    let (routes, rules) = table::routes(operations::all(), plain());
+    let hosts = Arc::clone(&app.hosts);
+    let gate = Arc::new(Gate { app: Arc::clone(&app), rules });
+    let router = change(routes)
         .fallback(async || Failed::new(Code::NotFound, "there is no such path; see /docs"))
-        .method_not_allowed_fallback(async || {
-            Failed::new(Code::MethodNotAllowed, "the Allow header names what can be done here")
-        })
         .layer(DefaultBodyLimit::max(BODY_MAX))
-        .layer(axum::middleware::from_fn(host::check))
-        .layer(axum::middleware::from_fn(strict::check))
-        .layer(axum::middleware::from_fn(logs::request));
+        .layer(from_fn_with_state(gate, gate::check))
+        .layer(from_fn_with_state(hosts, host::check))
+        .layer(from_fn(strict::check))
+        .layer(from_fn(logs::request));
     #[cfg(feature = "otel")]
-    let router = router.layer(axum::middleware::from_fn(crate::otel::within));
+    let router = router.layer(from_fn(crate::otel::within));
     router.with_state(app)
 }
 
@@ -103,6 +125,7 @@ fn send_away(all: &HashMap<u64, Arc<Pulse>>, many: usize) -> Vec<u64> {
 pub(crate) async fn serve(
     app: Arc<App>,
     listener: TcpListener,
+    tls: Option<Tls>,
     max: usize,
     drain: Duration,
 ) -> std::io::Result<()> {
@@ -119,9 +142,9 @@ pub(crate) async fn serve(
                 id += 1;
                 let (pulse, crowd) = (Pulse::new(), Arc::clone(&crowd));
                 let is_admitted = crowd.admit(id, &pulse, max);
-                let serving = one(Arc::clone(&app), router.clone(), stream, pulse, is_admitted);
+                let (app, router, tls) = (Arc::clone(&app), router.clone(), tls.clone());
                 connections.spawn(async move {
-                    serving.await;
+                    begin(app, router, stream, tls, pulse, is_admitted).await;
                     crowd.leave(id);
                 });
             }
@@ -150,16 +173,34 @@ fn answer(router: &Router, pulse: &Arc<Pulse>, request: Request<Incoming>) -> An
     })
 }
 
-/// One connection, as long as it lasts.
-async fn one(
+/// One connection from its beginning, which is a handshake if the server speaks TLS.
+async fn begin(
     app: Arc<App>,
     router: Router,
     stream: TcpStream,
+    tls: Option<Tls>,
     pulse: Arc<Pulse>,
     is_admitted: bool,
 ) {
     // Small answers leave at once; if the socket refuses that, they leave later.
     let _sooner = stream.set_nodelay(true);
+    let Some(tls) = tls else { return one(app, router, stream, pulse, is_admitted).await };
+    let encrypted = tokio::select! {
+        encrypted = tls.accept(stream) => encrypted,
+        () = app.stops() => return,
+        () = pulse.sent_away() => return,
+    };
+    // Whoever does not get through it was told why, as far as TLS has words for it.
+    if let Ok(encrypted) = encrypted {
+        one(app, router, encrypted, pulse, is_admitted).await;
+    }
+}
+
+/// One connection, as long as it lasts.
+async fn one<S>(app: Arc<App>, router: Router, stream: S, pulse: Arc<Pulse>, is_admitted: bool)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let mut link = Link::new(stream, Arc::clone(&pulse));
     if !is_admitted {
         link.refuse(&Failed::crowded().whole()).await;

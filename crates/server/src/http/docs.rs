@@ -44,8 +44,10 @@ pub(crate) fn openapi() -> Value {
             "description": "A durable ingestion queue. Errors are application/problem+json.",
         },
         "paths": paths,
+        "security": [{ "token": [] }],
         "components": {
             "schemas": schemas,
+            "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
             "responses": { "Problem": {
                 "description": "What went wrong, and what to do.",
                 "content": { "application/problem+json": { "schema": problem } },
@@ -61,6 +63,7 @@ fn describe(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
         "operationId": name(operation),
         "summary": operation.summary,
         "description": format!("Role: {}.", operation.role.name()),
+        "x-windrow-role": operation.role.name(),
         "parameters": parameters(operation),
         "responses": responses(operation, generator),
     });
@@ -216,7 +219,9 @@ fn written() -> String {
          code{{white-space:nowrap}}</style><h1>Windrow API</h1>\
          <p>JSON in, JSON out; errors are <code>application/problem+json</code> with a stable \
          <code>code</code>. A request with an <code>Idempotency-Key</code> is done once, however \
-         often it is sent. For programs: <a href=/api/v1/openapi.json>openapi.json</a>.</p>\
+         often it is sent. A server with tokens wants one in <code>Authorization: Bearer</code>; \
+         the last column is the role that it needs. For programs: \
+         <a href=/api/v1/openapi.json>openapi.json</a>.</p>\
          <table>{rows}</table></html>"
     )
 }

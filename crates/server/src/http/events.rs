@@ -15,7 +15,7 @@ use axum::http::HeaderMap;
 use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
-use windrow_core::ports::{Happened, Store as _};
+use windrow_core::ports::Happened;
 use windrow_core::{ItemId, Status};
 use windrow_engine::events::{Event, EventId, Resumed};
 use windrow_wire::event::{Changed, history};
@@ -23,6 +23,7 @@ use windrow_wire::problem::Code;
 
 use super::App;
 use super::reply::{Asked, Failed, Named, item_id};
+use crate::auth::Scoped;
 
 /// A client hears something at least this often. Whoever hears nothing for twice as long has lost
 /// the connection.
@@ -83,6 +84,7 @@ impl Filter {
 
 pub(super) async fn stream(
     State(app): State<Arc<App>>,
+    queue: Scoped,
     Asked(wanted): Asked<Wanted>,
     headers: HeaderMap,
 ) -> Result<Response, Failed> {
@@ -95,33 +97,39 @@ pub(super) async fn stream(
     let last = last.map_err(|_| {
         Failed::new(Code::Malformed, "last-event-id: expected epoch:seq, as an event's id is")
     })?;
-    follow(app, filter, last).await
+    follow(app, queue, filter, last).await
 }
 
 /// The life of one item: as a list, or, to whoever accepts a stream, as it goes on.
 pub(super) async fn of_item(
     State(app): State<Arc<App>>,
+    queue: Scoped,
     Named(id): Named,
     headers: HeaderMap,
 ) -> Result<Response, Failed> {
     let id = item_id(&id)?;
-    let seen = app.queue.store().inspect(id).await?;
+    let seen = queue.inspect(id).await?;
     let seen = seen.ok_or_else(|| Failed::not_found("such item"))?;
     let accepts = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if !accepts.contains("text/event-stream") {
         return Ok(axum::Json(history(&seen)).into_response());
     }
     let filter = Filter { items: vec![id], ..Filter::default() };
-    follow(app, filter, None).await
+    follow(app, queue, filter, None).await
 }
 
 /// A stream from an event on, or from now.
-async fn follow(app: Arc<App>, filter: Filter, last: Option<EventId>) -> Result<Response, Failed> {
+async fn follow(
+    app: Arc<App>,
+    queue: Scoped,
+    filter: Filter,
+    last: Option<EventId>,
+) -> Result<Response, Failed> {
     // First of all other servers must know that somebody listens.
-    app.queue.store().watch().await?;
-    let place = last.unwrap_or_else(|| app.queue.events().latest());
+    queue.watch().await?;
+    let place = last.unwrap_or_else(|| queue.events().latest());
     // Its place is said before anything happened, so that it can resume from here.
-    let reader = Reader { app, filter, place, said: Some(at(place)) };
+    let reader = Reader { app, queue, filter, place, said: Some(at(place)) };
     let body = futures_util::stream::unfold(reader, |mut reader| async {
         let words = reader.next().await?;
         Some((Ok::<_, Infallible>(Bytes::from(words)), reader))
@@ -133,6 +141,7 @@ async fn follow(app: Arc<App>, filter: Filter, last: Option<EventId>) -> Result<
 /// One client.
 struct Reader {
     app: Arc<App>,
+    queue: Scoped,
     filter: Filter,
     place: EventId,
     /// What is to be said first.
@@ -146,7 +155,7 @@ impl Reader {
             return Some(said);
         }
         loop {
-            match self.app.queue.events().page(self.place, PAGE) {
+            match self.queue.events().page(self.place, PAGE) {
                 Resumed::Reset { now } => {
                     self.place = now;
                     return Some(format!("event: reset\nid: {now}\ndata: {{}}\n\n"));
@@ -158,7 +167,7 @@ impl Reader {
                 }
                 Resumed::Events(events) => {
                     self.place = events.last().map_or(self.place, |event| event.id);
-                    let words = written(&events, &self.filter);
+                    let words = self.written(&events);
                     if !words.is_empty() {
                         return Some(words);
                     }
@@ -167,17 +176,32 @@ impl Reader {
         }
     }
 
+    /// What of some events the client may know and wants to.
+    fn written(&self, events: &[Event]) -> String {
+        let mut words = String::new();
+        for Event { id, happened } in events {
+            if !self.queue.sees(&happened.tenant) || !self.filter.admits(happened) {
+                continue;
+            }
+            let data = serde_json::to_string(&Changed::from(happened)).unwrap_or_default();
+            // Writing to a text cannot fail.
+            let _written = write!(words, "event: item\nid: {id}\ndata: {data}\n\n");
+        }
+        words
+    }
+
     /// Waits for news; says that it is still there if there are none. None when the server stops.
     async fn wait(&self) -> Option<Option<String>> {
         if self.app.is_stopping() {
             return None;
         }
         tokio::select! {
-            () = self.app.queue.events().beyond(self.place.seq) => Some(None),
+            () = self.queue.events().beyond(self.place.seq) => Some(None),
             () = self.app.stops() => None,
+            () = self.queue.ended() => None,
             () = tokio::time::sleep(BEAT) => {
                 // A database that is away for a moment is no reason to end the stream.
-                let _told_later = self.app.queue.store().watch().await;
+                let _told_later = self.queue.watch().await;
                 Some(Some(at(self.place)))
             }
         }
@@ -187,14 +211,4 @@ impl Reader {
 /// A comment, and where the client is: events that it did not want are behind it.
 fn at(place: EventId) -> String {
     format!(": windrow\nid: {place}\n\n")
-}
-
-fn written(events: &[Event], filter: &Filter) -> String {
-    let mut words = String::new();
-    for Event { id, happened } in events.iter().filter(|event| filter.admits(&event.happened)) {
-        let data = serde_json::to_string(&Changed::from(happened)).unwrap_or_default();
-        // Writing to a text cannot fail.
-        let _written = write!(words, "event: item\nid: {id}\ndata: {data}\n\n");
-    }
-    words
 }

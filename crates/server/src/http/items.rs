@@ -3,15 +3,13 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windrow_core::command::{EnqueueOutcome, NewItem as CoreItem, RetryMode};
-use windrow_core::ports::Store as _;
-use windrow_core::queue::Queue as Port;
-use windrow_core::{Refusal, trace};
+use windrow_core::{Refusal, command, trace};
 use windrow_engine::Clock as _;
 use windrow_wire::answer::{Called, Each, Enqueued};
 use windrow_wire::item::{Explanation, Item};
@@ -19,8 +17,9 @@ use windrow_wire::new::NewItem;
 use windrow_wire::problem::Code;
 
 use super::answers::Answers;
+use super::blobs;
 use super::reply::{Asked, Done, Failed, Named, Read, is_lines, item_id, read, request_id, whole};
-use super::{App, TENANT, blobs};
+use crate::auth::Scoped;
 
 /// Children on a page, and at most.
 const PAGE: usize = 50;
@@ -33,23 +32,20 @@ pub(super) struct Lines(String);
 
 /// One item, several, or lines of them, in the queue that the path names.
 pub(super) async fn enqueue(
-    State(app): State<Arc<App>>,
+    scoped: Scoped,
     Named(queue): Named,
     request: Request,
 ) -> Result<Response, Failed> {
-    take_in(&app, Some(queue.into()), request).await
+    take_in(&scoped, Some(queue.into()), request).await
 }
 
 /// The same, each in the queue that it names.
-pub(super) async fn enqueue_anywhere(
-    State(app): State<Arc<App>>,
-    request: Request,
-) -> Result<Response, Failed> {
-    take_in(&app, None, request).await
+pub(super) async fn enqueue_anywhere(scoped: Scoped, request: Request) -> Result<Response, Failed> {
+    take_in(&scoped, None, request).await
 }
 
 async fn take_in(
-    app: &Arc<App>,
+    scoped: &Scoped,
     queue: Option<Arc<str>>,
     request: Request,
 ) -> Result<Response, Failed> {
@@ -57,14 +53,14 @@ async fn take_in(
     let trace = request.headers().get("traceparent").and_then(|value| value.to_str().ok());
     let trace = trace.map(str::to_owned);
     let lines = is_lines(request.headers())?;
-    let bytes = whole(request, app).await?;
+    let bytes = whole(request, &()).await?;
     let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
     let (new, alone): (Vec<NewItem>, bool) = match first {
         _ if lines => (in_lines(&bytes)?, false),
         Some(b'[') => (windrow_wire::read::list(&bytes).map_err(Failed::malformed)?, false),
         _ => (vec![read(&bytes)?], true),
     };
-    let (tenant, now): (Arc<str>, _) = (TENANT.into(), app.queue.clock().now());
+    let (tenant, now): (Arc<str>, _) = (scoped.tenant(), scoped.clock().now());
     let mut queues = Queues::default();
     let item = |mut new: NewItem| {
         let queue = match &queue {
@@ -80,8 +76,8 @@ async fn take_in(
     if alone {
         let items: Result<Vec<CoreItem>, Refusal> = new.into_iter().map(item).collect();
         let mut items = items?;
-        blobs::keep_apart(app, &mut items, now).await?;
-        let enqueued = app.queue.enqueue(items, id).await?.pop();
+        blobs::keep_apart(scoped, &mut items, now).await?;
+        let enqueued = scoped.enqueue(items, id).await?.pop();
         let enqueued = enqueued.ok_or_else(|| Failed::new(Code::Internal, "no answer"))??;
         let status = match enqueued.outcome {
             EnqueueOutcome::Created | EnqueueOutcome::Successor => StatusCode::CREATED,
@@ -92,9 +88,9 @@ async fn take_in(
     let called = |new: &NewItem| Called { id: None, key: new.key.clone() };
     let mut answers = Answers::new(new, called, item);
     let mut items: Vec<CoreItem> = answers.take();
-    blobs::keep_apart(app, &mut items, now).await?;
+    blobs::keep_apart(scoped, &mut items, now).await?;
     // What is empty, or has nothing that could be asked, has its answer already.
-    let each = if items.is_empty() { Vec::new() } else { app.queue.enqueue(items, id).await? };
+    let each = if items.is_empty() { Vec::new() } else { scoped.enqueue(items, id).await? };
     let each: Vec<Each<Enqueued>> = answers.with(each);
     Ok(Json(each).into_response())
 }
@@ -124,20 +120,14 @@ fn in_lines(bytes: &[u8]) -> Result<Vec<NewItem>, Failed> {
     lines.map(item).collect()
 }
 
-pub(super) async fn show(
-    State(app): State<Arc<App>>,
-    Named(id): Named,
-) -> Result<Json<Item>, Failed> {
-    let seen = app.queue.store().inspect(item_id(&id)?).await?;
+pub(super) async fn show(queue: Scoped, Named(id): Named) -> Result<Json<Item>, Failed> {
+    let seen = queue.inspect(item_id(&id)?).await?;
     seen.map(|seen| Json(seen.into())).ok_or_else(|| Failed::not_found("such item"))
 }
 
-pub(super) async fn explain(
-    State(app): State<Arc<App>>,
-    Named(id): Named,
-) -> Result<Json<Explanation>, Failed> {
+pub(super) async fn explain(queue: Scoped, Named(id): Named) -> Result<Json<Explanation>, Failed> {
     let id = item_id(&id)?;
-    let (explained, seen) = (app.queue.explain(id).await?, app.queue.store().inspect(id).await?);
+    let (explained, seen) = (queue.explain(id).await?, queue.inspect(id).await?);
     let both = explained.zip(seen).ok_or_else(|| Failed::not_found("such item"))?;
     Ok(Json(Explanation::new(&both.0, &both.1)))
 }
@@ -160,21 +150,21 @@ pub(super) struct Page {
 }
 
 pub(super) async fn tree(
-    State(app): State<Arc<App>>,
+    queue: Scoped,
     Named(id): Named,
     Asked(page): Asked<Page>,
 ) -> Result<Json<Tree>, Failed> {
-    let (id, store) = (item_id(&id)?, app.queue.store());
-    let seen = store.inspect(id).await?.ok_or_else(|| Failed::not_found("such item"))?;
+    let id = item_id(&id)?;
+    let seen = queue.inspect(id).await?.ok_or_else(|| Failed::not_found("such item"))?;
     let limit = page.limit.unwrap_or(PAGE);
     if !(1..=PAGE_MAX).contains(&limit) {
         let why = format!("must lie between 1 and {PAGE_MAX}");
         return Err(Refusal::invalid("limit", why).into());
     }
-    let ids = store.children(id, page.from, limit).await?;
+    let ids = queue.children(id, page.from, limit).await?;
     let (mut children, mut last) = (Vec::with_capacity(ids.len()), None);
     for child in &ids {
-        if let Some(child) = store.inspect(*child).await? {
+        if let Some(child) = queue.inspect(*child).await? {
             last = child.item.place.map(|place| place.ordinal);
             children.push(child.into());
         }
@@ -191,13 +181,13 @@ pub(super) struct Cancelled {
 }
 
 pub(super) async fn cancel(
-    State(app): State<Arc<App>>,
+    queue: Scoped,
     headers: HeaderMap,
     Named(id): Named,
 ) -> Result<Json<Cancelled>, Failed> {
     let request = request_id(&headers)?;
-    let cancelled = Port::cancel(&*app.queue, item_id(&id)?, request).await?;
-    Ok(Json(Cancelled { id: cancelled.id.to_string(), ongoing: cancelled.ongoing }))
+    let command::Cancelled { id, ongoing } = queue.cancel(item_id(&id)?, request).await?;
+    Ok(Json(Cancelled { id: id.to_string(), ongoing }))
 }
 
 /// How to run an item again.
@@ -238,18 +228,16 @@ pub(super) struct Retried {
 }
 
 pub(super) async fn retry(
-    State(app): State<Arc<App>>,
+    queue: Scoped,
     headers: HeaderMap,
     Named(id): Named,
     Read(how): Read<Retry>,
 ) -> Result<Json<Retried>, Failed> {
     let (item, request) = (item_id(&id)?, request_id(&headers)?);
-    let mode = match how.mode {
-        Mode::Clone => RetryMode::Clone,
-        Mode::Reset => RetryMode::Reset,
-    };
-    let from_stage = how.from_stage.map(Into::into);
-    let retried = Port::retry(&*app.queue, item, mode, from_stage, request).await?;
+    let seen = queue.inspect(item).await?;
+    let seen = seen.ok_or_else(|| Failed::not_found("such item"))?;
+    let mode = how.mode.of(&seen.item);
+    let retried = queue.retry(item, mode, how.from_stage.map(Into::into), request).await?;
     Ok(Json(Retried { id: retried.id.to_string(), reset: retried.reset }))
 }
 
@@ -259,13 +247,12 @@ pub(super) struct Removed {
 }
 
 pub(super) async fn remove(
-    State(app): State<Arc<App>>,
+    queue: Scoped,
     headers: HeaderMap,
     Named(id): Named,
 ) -> Result<Json<Removed>, Failed> {
-    let request = request_id(&headers)?;
-    let removed = Port::delete(&*app.queue, item_id(&id)?, request).await?;
-    Ok(Json(Removed { removed }))
+    let deleted = queue.delete(item_id(&id)?, request_id(&headers)?).await?;
+    Ok(Json(Removed { removed: deleted.removed }))
 }
 
 /// Another priority.
@@ -277,10 +264,10 @@ pub(super) struct Prioritise {
 }
 
 pub(super) async fn prioritise(
-    State(app): State<Arc<App>>,
+    queue: Scoped,
     Named(id): Named,
     Read(how): Read<Prioritise>,
 ) -> Result<Json<Done>, Failed> {
-    Port::prioritise(&*app.queue, item_id(&id)?, how.priority).await?;
+    queue.prioritise(item_id(&id)?, how.priority).await?;
     Ok(Done::YES)
 }

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::State;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
@@ -20,9 +19,9 @@ use windrow_wire::list::{Filter, Page};
 use windrow_wire::problem::Code;
 use windrow_wire::settings::Settings;
 
-use super::App;
 use super::reply::{Asked, Failed, Named};
 use super::status::Counts;
+use crate::auth::{Denied, Scoped};
 
 /// Items on a page, and at most.
 const PAGE: usize = 50;
@@ -70,7 +69,7 @@ pub(super) struct ListQuery {
 }
 
 pub(super) async fn list(
-    State(app): State<Arc<App>>,
+    scoped: Scoped,
     Asked(asked): Asked<ListQuery>,
 ) -> Result<Json<Page>, Failed> {
     let ListQuery { status, queue, stage, kind, tenant, .. } = asked;
@@ -85,12 +84,11 @@ pub(super) async fn list(
             Failed::new(Code::Malformed, detail)
         })?),
     };
-    let store = app.queue.store();
-    if let Some(only) = by_id(store, &filter, after).await? {
+    if let Some(only) = by_id(&scoped, &filter, after).await? {
         return Ok(Json(shown(only, limit)));
     }
     // One more than is shown says whether there are more.
-    let page = search(store, &filter, after, limit + 1, SEARCH).await?;
+    let page = scoped.search(filter, after, limit + 1, SEARCH).await?;
     Ok(Json(shown(page, limit)))
 }
 
@@ -120,13 +118,13 @@ pub(crate) async fn search(
 
 /// The item whose whole id was asked for, if it exists: nobody who asks so means another.
 async fn by_id(
-    store: &impl Store,
+    scoped: &Scoped,
     filter: &find::Filter,
     after: Option<ItemId>,
-) -> Result<Option<find::Page>, StoreError> {
+) -> Result<Option<find::Page>, Denied> {
     let id = filter.text.as_ref().and_then(|text| text.as_str().parse().ok());
     let Some(id) = id.filter(|_| after.is_none()) else { return Ok(None) };
-    let seen = store.inspect(id).await?;
+    let seen = scoped.inspect(id).await?;
     Ok(seen.map(|seen| {
         let items = Some(seen).filter(|seen| filter.admits(seen)).map(Into::into);
         find::Page { items: items.into_iter().collect(), next: None }
@@ -172,11 +170,10 @@ impl From<&Scope> for Paused {
     }
 }
 
-pub(super) async fn queues(State(app): State<Arc<App>>) -> Result<Json<Vec<QueueShown>>, Failed> {
-    let store = app.queue.store();
-    let find::Configured { settings, paused } = store.configured().await?;
+pub(super) async fn queues(scoped: Scoped) -> Result<Json<Vec<QueueShown>>, Failed> {
+    let find::Configured { settings, paused } = scoped.configured().await?;
     let mut counts: BTreeMap<Arc<str>, Counts> = BTreeMap::new();
-    for count in store.counts().await? {
+    for count in scoped.counts().await? {
         counts.entry(Arc::clone(&count.queue)).or_default().add(&count);
     }
     let mut names: BTreeSet<Arc<str>> = counts.keys().cloned().collect();
@@ -197,10 +194,10 @@ pub(super) async fn queues(State(app): State<Arc<App>>) -> Result<Json<Vec<Queue
 }
 
 pub(super) async fn settings(
-    State(app): State<Arc<App>>,
+    scoped: Scoped,
     Named(queue): Named,
 ) -> Result<Json<Settings>, Failed> {
-    let configured = app.queue.store().configured().await?;
+    let configured = scoped.configured().await?;
     let set = configured.settings.into_iter().find(|(of, _)| **of == *queue);
     Ok(Json(set.map(|(_, set)| set).unwrap_or_default().into()))
 }

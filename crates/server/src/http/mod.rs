@@ -5,12 +5,14 @@
 //! of the core, answers become bodies, refusals become problems. No rule is here.
 
 mod answers;
+mod audit;
 mod blobs;
 mod bulk;
 mod claims;
 mod connection;
 mod docs;
 mod events;
+mod gate;
 mod host;
 mod items;
 mod link;
@@ -24,26 +26,30 @@ mod schedules;
 mod status;
 mod strict;
 mod table;
+pub(crate) mod tokens;
 mod webhooks;
 
 use std::sync::Arc;
 
+use crate::auth::{Audit, Book, Denied, Guarded};
 use crate::bulk::Bulk;
 use crate::health::Watch;
 use crate::store::Queue;
 use crate::webhooks::Sender;
 
 pub(crate) use connection::serve;
+pub(crate) use host::Hosts;
 pub(crate) use items::Mode;
 pub(crate) use list::search;
-
-/// The tenant of whoever names none.
-const TENANT: &str = "default";
 
 /// What every handler sees.
 #[derive(Debug)]
 pub(crate) struct App {
-    pub(crate) queue: Arc<Queue>,
+    /// Handlers take `Scoped` instead.
+    pub(crate) queue: Guarded,
+    pub(crate) book: Arc<Book>,
+    pub(crate) audit: Audit,
+    hosts: Arc<Hosts>,
     pub(crate) bulk: Bulk,
     pub(crate) watch: Arc<Watch>,
     /// How webhooks are sent.
@@ -52,10 +58,44 @@ pub(crate) struct App {
     stopping: tokio::sync::watch::Sender<bool>,
 }
 
+/// Who may reach a server, and how they call it.
+#[derive(Debug, Default)]
+pub(crate) struct Access {
+    /// An admin's token that the operator brought along.
+    pub(crate) given: Option<String>,
+    /// Whether other machines can reach it.
+    pub(crate) is_exposed: bool,
+    /// Names by which it may be called, besides those of its own machine.
+    pub(crate) hosts: Vec<String>,
+}
+
 impl App {
-    pub(crate) fn new(queue: Arc<Queue>, watch: Arc<Watch>, sender: Sender) -> Arc<App> {
-        let stopping = tokio::sync::watch::Sender::new(false);
-        Arc::new(App { queue, bulk: Bulk::new(), watch, sender, stopping })
+    pub(crate) async fn open(
+        queue: Arc<Queue>,
+        access: Access,
+        (watch, sender): (Arc<Watch>, Sender),
+    ) -> Result<Arc<App>, Denied> {
+        let Access { given, is_exposed, hosts } = access;
+        let book = Book::open(Arc::clone(&queue), given.as_deref(), is_exposed).await?;
+        Ok(Arc::new(App {
+            audit: Audit::new(Arc::clone(&queue)),
+            queue: Guarded::open(queue).await?,
+            book: Arc::new(book),
+            bulk: Bulk::new(),
+            watch,
+            sender,
+            hosts: Arc::new(Hosts::new(is_exposed, hosts)),
+            stopping: tokio::sync::watch::Sender::new(false),
+        }))
+    }
+
+    /// On a server that asks nobody who they are, and tells nobody anything.
+    #[cfg(test)]
+    pub(crate) async fn alone(queue: Arc<Queue>) -> Arc<App> {
+        let thresholds = crate::health::Thresholds::new(3_600, 60);
+        let watch = Arc::new(Watch::new(Arc::clone(&queue), thresholds));
+        let sender = Sender::silent();
+        App::open(queue, Access::default(), (watch, sender)).await.expect("it is read")
     }
 
     /// Waits until the server stops.
@@ -67,7 +107,7 @@ impl App {
 
     /// Hands out nothing any more, and takes no connections.
     pub(crate) fn stop(&self) {
-        self.queue.close();
+        self.queue.for_the_server().close();
         self.watch.stop();
         self.stopping.send_replace(true);
     }

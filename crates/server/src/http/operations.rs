@@ -21,7 +21,9 @@ use super::reply::Done;
 use super::schedules::Preview;
 use super::status::{Stats, WorkerShown};
 use super::table::{Operation, Role};
-use super::{bulk, claims, events, items, list, queues, schedules, status, webhooks};
+use super::{
+    audit, bulk, claims, events, items, list, queues, schedules, status, tokens, webhooks,
+};
 use crate::health::Health;
 
 /// The table. A route that is not here does not exist.
@@ -36,6 +38,7 @@ pub(super) fn all() -> Vec<Operation> {
     all.extend(of_webhooks());
     all.extend(super::blobs::operations());
     all.extend(super::resources::operations());
+    all.extend(of_admins());
     all
 }
 
@@ -435,5 +438,45 @@ fn of_webhooks() -> Vec<Operation> {
             post(webhooks::test),
         )
         .gives::<Tested>(200),
+    ]
+}
+
+fn of_admins() -> Vec<Operation> {
+    let of = Operation::new;
+    vec![
+        of(Method::GET, "/tokens", Role::Admin, "The tokens, without secrets.", get(tokens::list))
+            .gives::<Vec<tokens::Shown>>(200),
+        of(
+            Method::POST,
+            "/tokens",
+            Role::Admin,
+            "Make a token. Its text is shown now and never again.",
+            post(tokens::create),
+        )
+        .takes::<tokens::NewToken>()
+        .gives::<tokens::Made>(201),
+        of(
+            Method::DELETE,
+            "/tokens/{token}",
+            Role::Admin,
+            "Revoke a token by its id. It opens nothing any more.",
+            delete(tokens::revoke),
+        )
+        .gives::<Done>(200),
+        of(
+            Method::GET,
+            "/audit",
+            Role::Admin,
+            "What operators and admins did, newest first.",
+            get(audit::list),
+        )
+        .asks(&[
+            ("caller", "only what this one did"),
+            ("operation", "only this, such as POST /queue/{id}/cancel"),
+            ("target", "only what was done to this"),
+            ("before", "where the page before ended"),
+            ("limit", "how many; 50, at most 200"),
+        ])
+        .gives::<audit::Deeds>(200),
     ]
 }

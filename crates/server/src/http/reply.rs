@@ -2,7 +2,9 @@
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
-use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
+use axum::http::header::{
+    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE,
+};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -18,6 +20,7 @@ use windrow_wire::problem::{Code, Problem};
 use windrow_wire::read::nearest;
 
 use super::pulse::Late;
+use crate::auth::Denied;
 
 /// Largest body that is read. A command must fit one group of the log.
 pub(super) const BODY_MAX: usize = 16 * 1024 * 1024;
@@ -31,7 +34,7 @@ fn seconds(ms: u64) -> u64 {
 
 /// A problem, as an answer.
 #[derive(Debug)]
-pub(super) struct Failed(pub(super) Problem);
+pub(crate) struct Failed(pub(super) Problem);
 
 impl Failed {
     pub(super) fn new(code: Code, detail: impl Into<String>) -> Failed {
@@ -83,6 +86,10 @@ impl IntoResponse for Failed {
         if let Some(ms) = self.0.retry_after_ms {
             headers.insert(RETRY_AFTER, HeaderValue::from(seconds(ms)));
         }
+        if self.0.code == Code::Unauthorized {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response.extensions_mut().insert(self.0.code);
         response
     }
 }
@@ -131,6 +138,16 @@ impl From<Failure> for Failed {
                 let problem = Problem::new(Code::Overloaded, failure.to_string());
                 Failed(problem.retry_after(retry_after_ms))
             }
+        }
+    }
+}
+
+impl From<Denied> for Failed {
+    fn from(denied: Denied) -> Failed {
+        match denied {
+            Denied::Unauthorized => Failed::new(Code::Unauthorized, Denied::UNAUTHORIZED),
+            Denied::Forbidden(why) => Failed::new(Code::Forbidden, why),
+            Denied::Failed(failure) => failure.into(),
         }
     }
 }

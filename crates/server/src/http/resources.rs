@@ -1,9 +1,7 @@
 //! Resources: what stages share, when it is left alone, and how much it bears.
 
-use std::sync::Arc;
-
 use axum::Json;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::Method;
 use axum::routing::{delete, get, post, put};
 use schemars::JsonSchema;
@@ -16,9 +14,9 @@ use windrow_core::{Refusal, Timestamp};
 use windrow_engine::Clock as _;
 use windrow_wire::time::Time;
 
-use super::App;
 use super::reply::{Done, Failed, Named, Read, read, whole};
 use super::table::{Operation, Role};
+use crate::auth::Scoped;
 
 /// What can be asked of resources.
 pub(super) fn operations() -> Vec<Operation> {
@@ -188,40 +186,36 @@ pub(super) struct Close {
     for_ms: Option<u64>,
 }
 
-async fn list(State(app): State<Arc<App>>) -> Result<Json<Vec<Shown>>, Failed> {
-    let now = app.queue.clock().now();
-    let all = app.queue.store().resources().await?;
+async fn list(queue: Scoped) -> Result<Json<Vec<Shown>>, Failed> {
+    let now = queue.clock().now();
+    let all = queue.whole()?.store().resources().await?;
     Ok(Json(all.iter().map(|(name, state)| Shown::new(name, state, now)).collect()))
 }
 
-async fn show(State(app): State<Arc<App>>, Named(name): Named) -> Result<Json<Shown>, Failed> {
-    let now = app.queue.clock().now();
-    let all = app.queue.store().resources().await?;
+async fn show(queue: Scoped, Named(name): Named) -> Result<Json<Shown>, Failed> {
+    let now = queue.clock().now();
+    let all = queue.whole()?.store().resources().await?;
     let found = all.iter().find(|(known, _)| **known == *name);
     let found = found.map(|(name, state)| Json(Shown::new(name, state, now)));
     found.ok_or_else(|| Failed::not_found("resource of that name of which anything is known"))
 }
 
-async fn limit(
-    State(app): State<Arc<App>>,
-    Named(name): Named,
-    request: Request,
-) -> Result<Json<Done>, Failed> {
+async fn limit(queue: Scoped, Named(name): Named, request: Request) -> Result<Json<Done>, Failed> {
     // Nothing is not taken for `{}`: that would reset everything.
-    let limits: Limits = read(&whole(request, &app).await?)?;
-    submit(&app, Command::Limit { resource: name.into(), limits: Some(limits.into()) }).await
+    let limits: Limits = read(&whole(request, &()).await?)?;
+    submit(&queue, Command::Limit { resource: name.into(), limits: Some(limits.into()) }).await
 }
 
-async fn forget(State(app): State<Arc<App>>, Named(name): Named) -> Result<Json<Done>, Failed> {
-    submit(&app, Command::Limit { resource: name.into(), limits: None }).await
+async fn forget(queue: Scoped, Named(name): Named) -> Result<Json<Done>, Failed> {
+    submit(&queue, Command::Limit { resource: name.into(), limits: None }).await
 }
 
 async fn close(
-    State(app): State<Arc<App>>,
+    queue: Scoped,
     Named(name): Named,
     Read(close): Read<Close>,
 ) -> Result<Json<Done>, Failed> {
-    let now = app.queue.clock().now();
+    let now = queue.clock().now();
     let until = match (close.until, close.for_ms) {
         (Some(Time(at)), None) => at,
         (None, Some(ms)) => now.plus(ms),
@@ -231,15 +225,15 @@ async fn close(
         }
     };
     let closed_until = until.min(now.plus(DELAY_MAX_MS));
-    submit(&app, Command::Gate { resource: name.into(), closed_until }).await
+    submit(&queue, Command::Gate { resource: name.into(), closed_until }).await
 }
 
-async fn open(State(app): State<Arc<App>>, Named(name): Named) -> Result<Json<Done>, Failed> {
+async fn open(queue: Scoped, Named(name): Named) -> Result<Json<Done>, Failed> {
     let closed_until = Timestamp::ZERO;
-    submit(&app, Command::Gate { resource: name.into(), closed_until }).await
+    submit(&queue, Command::Gate { resource: name.into(), closed_until }).await
 }
 
-async fn submit(app: &App, command: Command) -> Result<Json<Done>, Failed> {
-    app.queue.submit(command).await?;
+async fn submit(queue: &Scoped, command: Command) -> Result<Json<Done>, Failed> {
+    queue.whole()?.submit(command).await?;
     Ok(Done::YES)
 }

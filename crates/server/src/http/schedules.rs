@@ -3,17 +3,14 @@
 //! A schedule belongs to a tenant, which is named after the question mark; what it enqueues is that
 //! tenant's.
 
-use std::sync::Arc;
-
 use axum::Json;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::HeaderMap;
 use axum::http::header::{ETAG, IF_MATCH};
 use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windrow_core::note::{Expects, WriteNote};
-use windrow_core::ports::Store as _;
 use windrow_core::{ItemId, Refusal, Timestamp};
 use windrow_engine::{Clock as _, Failure};
 use windrow_wire::problem::Code;
@@ -21,9 +18,10 @@ use windrow_wire::schedule::{LastRun, NewSchedule, Ran, Schedule};
 use windrow_wire::time::Time;
 
 use super::reply::{Asked, Done, Failed, Named, read, request_id, whole};
-use super::{App, TENANT};
+use crate::auth::Scoped;
 use crate::schedules::kept::{Kept, Name, SHELF, When, item};
 use crate::schedules::{find, run_now, write};
+use crate::store::Queue;
 
 /// Runs that an answer shows.
 const SHOWN: usize = 5;
@@ -40,51 +38,56 @@ pub(super) struct Whose {
 }
 
 impl Whose {
-    fn named(&self, name: &str) -> Result<Name, Failed> {
-        Ok(Name::new(self.tenant.as_deref().unwrap_or(TENANT), name)?)
+    /// The schedule, and the queue for it.
+    fn named<'a>(&self, name: &str, scoped: &'a Scoped) -> Result<(Name, &'a Queue), Failed> {
+        let own = scoped.tenant();
+        let tenant = self.tenant.as_deref().unwrap_or(&own);
+        Ok((Name::new(tenant, name)?, scoped.of(tenant)?))
     }
 }
 
 pub(super) async fn list(
-    State(app): State<Arc<App>>,
+    scoped: Scoped,
     Asked(whose): Asked<Whose>,
 ) -> Result<Json<Vec<Schedule>>, Failed> {
-    let now = app.queue.clock().now();
+    let now = scoped.clock().now();
     let mut all = Vec::new();
-    for note in app.queue.store().notes(SHELF).await? {
+    for note in scoped.notes(SHELF).await? {
         let read = Name::parse(&note.name).zip(Kept::read(&note.body));
-        let is_meant = |name: &Name| whose.tenant.as_ref().is_none_or(|of| *of == name.tenant);
+        let is_meant = |name: &Name| {
+            scoped.sees(&name.tenant) && whose.tenant.as_ref().is_none_or(|of| *of == name.tenant)
+        };
         if let Some((name, kept)) = read.filter(|(name, _)| is_meant(name)) {
-            all.push(shown(&app, name, kept, now).await?);
+            all.push(shown(&scoped, name, kept, now).await?);
         }
     }
     Ok(Json(all))
 }
 
 pub(super) async fn show(
-    State(app): State<Arc<App>>,
+    scoped: Scoped,
     Named(name): Named,
     Asked(whose): Asked<Whose>,
 ) -> Result<Response, Failed> {
-    let name = whose.named(&name)?;
-    let (kept, _) = known(&app, &name).await?;
-    with_tag(shown(&app, name, kept, app.queue.clock().now()).await?)
+    let (name, queue) = whose.named(&name, &scoped)?;
+    let (kept, _) = known(queue, &name).await?;
+    with_tag(shown(&scoped, name, kept, scoped.clock().now()).await?)
 }
 
 pub(super) async fn put(
-    State(app): State<Arc<App>>,
+    scoped: Scoped,
     Named(name): Named,
     Asked(whose): Asked<Whose>,
     request: Request,
 ) -> Result<Response, Failed> {
-    let name = whose.named(&name)?;
+    let (name, queue) = whose.named(&name, &scoped)?;
     let matches = if_match(request.headers())?;
-    let says: NewSchedule = read(&whole(request, &app).await?)?;
-    let now = app.queue.clock().now();
+    let says: NewSchedule = read(&whole(request, &()).await?)?;
+    let now = scoped.clock().now();
     let when = When::new(&says, now)?;
     item(&name, &says, now, "now")?;
     loop {
-        let found = find(&app.queue, &name).await?;
+        let found = find(queue, &name).await?;
         let (was, version) = found.unzip();
         must_match(matches, was.as_ref())?;
         let kept = Kept {
@@ -96,30 +99,30 @@ pub(super) async fn put(
             last: was.and_then(|was| was.last),
         };
         let expects = version.map_or(Expects::Nothing, Expects::Version);
-        match write(&app.queue, &name, expects, &kept).await {
+        match write(queue, &name, expects, &kept).await {
             // It ran meanwhile, or somebody else wrote it: then whoever names a revision is told.
             Err(Failure::Refused(Refusal::Changed { .. })) => {}
             written => {
                 written?;
-                return with_tag(shown(&app, name, kept, now).await?);
+                return with_tag(shown(&scoped, name, kept, now).await?);
             }
         }
     }
 }
 
 pub(super) async fn remove(
-    State(app): State<Arc<App>>,
+    scoped: Scoped,
     Named(name): Named,
     Asked(whose): Asked<Whose>,
     headers: HeaderMap,
 ) -> Result<Json<Done>, Failed> {
-    let (name, matches) = (whose.named(&name)?, if_match(&headers)?);
+    let ((name, queue), matches) = (whose.named(&name, &scoped)?, if_match(&headers)?);
     loop {
-        let (kept, version) = known(&app, &name).await?;
+        let (kept, version) = known(queue, &name).await?;
         must_match(matches, Some(&kept))?;
         let (shelf, expects) = (SHELF.into(), Expects::Version(version));
         let gone = WriteNote { shelf, name: name.of_note().into(), expects, body: None };
-        match app.queue.note(gone).await {
+        match queue.note(gone).await {
             Err(Failure::Refused(Refusal::Changed { .. })) => {}
             written => {
                 written?;
@@ -131,13 +134,14 @@ pub(super) async fn remove(
 
 /// Runs it now; its next run comes as it would have.
 pub(super) async fn run(
-    State(app): State<Arc<App>>,
+    scoped: Scoped,
     Named(name): Named,
     Asked(whose): Asked<Whose>,
     headers: HeaderMap,
 ) -> Result<Json<Ran>, Failed> {
-    let name = whose.named(&name)?;
-    let last = run_now(&app.queue, &name, request_id(&headers)?).await?;
+    let (name, queue) = whose.named(&name, &scoped)?;
+    let request = scoped.request(request_id(&headers)?);
+    let last = run_now(queue, &name, request).await?;
     let last = last.ok_or_else(|| Failed::not_found("such schedule"))?;
     Ok(Json(Ran { outcome: last.outcome, item: last.item, reason: last.reason }))
 }
@@ -157,23 +161,28 @@ pub(super) struct Preview {
 }
 
 pub(super) async fn preview(
-    State(app): State<Arc<App>>,
+    scoped: Scoped,
     Named(name): Named,
     Asked(asked): Asked<HowMany>,
 ) -> Result<Json<Preview>, Failed> {
-    let name = Whose { tenant: asked.tenant }.named(&name)?;
-    let (kept, _) = known(&app, &name).await?;
+    let (name, queue) = Whose { tenant: asked.tenant }.named(&name, &scoped)?;
+    let (kept, _) = known(queue, &name).await?;
     let count = asked.count.unwrap_or(PREVIEWED).clamp(1, PREVIEWED_MAX);
-    let runs = When::read(&kept.says)?.upcoming(app.queue.clock().now(), count);
+    let runs = When::read(&kept.says)?.upcoming(scoped.clock().now(), count);
     Ok(Json(Preview { next_runs: runs.into_iter().map(Time).collect() }))
 }
 
-async fn known(app: &App, name: &Name) -> Result<(Kept, u64), Failed> {
-    find(&app.queue, name).await?.ok_or_else(|| Failed::not_found("such schedule"))
+async fn known(queue: &Queue, name: &Name) -> Result<(Kept, u64), Failed> {
+    find(queue, name).await?.ok_or_else(|| Failed::not_found("such schedule"))
 }
 
 /// As it is shown, with what its last item is now.
-async fn shown(app: &App, name: Name, kept: Kept, now: Timestamp) -> Result<Schedule, Failed> {
+async fn shown(
+    scoped: &Scoped,
+    name: Name,
+    kept: Kept,
+    now: Timestamp,
+) -> Result<Schedule, Failed> {
     let Kept { says, revision, next, last, .. } = kept;
     let mut next_runs: Vec<Time> = Vec::new();
     if says.enabled {
@@ -187,7 +196,7 @@ async fn shown(app: &App, name: Name, kept: Kept, now: Timestamp) -> Result<Sche
         Some(last) => {
             let id = last.item.as_deref().and_then(|item| item.parse::<ItemId>().ok());
             let seen = match id {
-                Some(id) => app.queue.store().inspect(id).await?,
+                Some(id) => scoped.inspect(id).await?,
                 None => None,
             };
             let status = seen.map(|seen| seen.item.status().name());

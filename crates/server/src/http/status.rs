@@ -10,13 +10,14 @@ use axum::response::IntoResponse;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windrow_core::item::Status;
-use windrow_core::ports::{Count, Store as _};
+use windrow_core::ports::Count;
 use windrow_engine::presence::Worker;
 use windrow_wire::problem::{Code, Problem};
 use windrow_wire::time::Time;
 
 use super::App;
 use super::reply::{Asked, Done, Failed};
+use crate::auth::Scoped;
 use crate::health::Health;
 use crate::metrics;
 
@@ -72,7 +73,7 @@ pub(super) struct Where {
 }
 
 pub(super) async fn stats(
-    State(app): State<Arc<App>>,
+    queue: Scoped,
     Asked(asked): Asked<Where>,
 ) -> Result<Json<Stats>, Failed> {
     let is_asked = |count: &Count| {
@@ -81,7 +82,7 @@ pub(super) async fn stats(
     };
     let mut all = Counts::default();
     let mut places: BTreeMap<(String, String), Counts> = BTreeMap::new();
-    for count in app.queue.store().counts().await?.iter().filter(|count| is_asked(count)) {
+    for count in queue.counts().await?.iter().filter(|count| is_asked(count)) {
         all.add(count);
         let place = (count.queue.to_string(), count.tenant.to_string());
         places.entry(place).or_default().add(count);
@@ -121,8 +122,8 @@ impl From<Worker> for WorkerShown {
     }
 }
 
-pub(super) async fn workers(State(app): State<Arc<App>>) -> Result<Json<Vec<WorkerShown>>, Failed> {
-    Ok(Json(app.queue.workers().await?.into_iter().map(Into::into).collect()))
+pub(super) async fn workers(queue: Scoped) -> Result<Json<Vec<WorkerShown>>, Failed> {
+    Ok(Json(queue.workers().await?.into_iter().map(Into::into).collect()))
 }
 
 /// The process is there.
@@ -148,12 +149,19 @@ pub(super) async fn readyz(State(app): State<Arc<App>>) -> Result<Json<Done>, Fa
 }
 
 /// How everything is, with what to do about what is not well.
-pub(super) async fn health(State(app): State<Arc<App>>) -> Json<Health> {
-    Json(app.watch.health().await)
+pub(super) async fn health(
+    State(app): State<Arc<App>>,
+    queue: Scoped,
+) -> Result<Json<Health>, Failed> {
+    queue.whole()?;
+    Ok(Json(app.watch.health().await))
 }
 
 /// Figures for Prometheus.
-pub(super) async fn metrics(State(app): State<Arc<App>>) -> impl IntoResponse {
-    let page = metrics::page(&app.queue, &app.watch).await;
-    ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], page)
+pub(super) async fn metrics(
+    State(app): State<Arc<App>>,
+    queue: Scoped,
+) -> Result<impl IntoResponse, Failed> {
+    let page = metrics::page(queue.whole()?, &app.watch).await;
+    Ok(([(CONTENT_TYPE, metrics::CONTENT_TYPE)], page))
 }

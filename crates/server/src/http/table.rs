@@ -8,29 +8,11 @@ use axum::routing::MethodRouter;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use super::App;
+use super::gate::Rules;
+pub(super) use crate::auth::Role;
 
 /// Everything the API can do lies under this.
 pub(super) const BASE: &str = "/api/v1";
-
-/// Who may do something. There are no tokens yet, so that whoever reaches the server may do all.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Role {
-    Viewer,
-    Producer,
-    Worker,
-    Operator,
-}
-
-impl Role {
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Role::Viewer => "viewer",
-            Role::Producer => "producer",
-            Role::Worker => "worker",
-            Role::Operator => "operator",
-        }
-    }
-}
 
 /// What a body looks like.
 pub(super) type Shape = fn(&mut SchemaGenerator) -> Schema;
@@ -133,12 +115,39 @@ impl Operation {
     }
 }
 
-/// Routes for all operations, under `/api/v1` and, as the seeds have them, under `/api`.
-pub(super) fn routes(operations: Vec<Operation>) -> Router<Arc<App>> {
-    operations.into_iter().fold(Router::new(), |router, operation| {
-        let Operation { path, handler, .. } = operation;
-        router
-            .route(&format!("{BASE}{path}"), handler.clone())
-            .route(&format!("/api{path}"), handler)
-    })
+/// A route that is no operation: it is not under [`BASE`] and not in the OpenAPI document.
+pub(super) struct Plain {
+    pub(super) path: &'static str,
+    /// None if everybody may, without a token too.
+    pub(super) role: Option<Role>,
+    /// Answers GET.
+    pub(super) handler: MethodRouter<Arc<App>>,
+}
+
+impl Plain {
+    pub(super) fn new(
+        path: &'static str,
+        role: Option<Role>,
+        handler: MethodRouter<Arc<App>>,
+    ) -> Plain {
+        Plain { path, role, handler }
+    }
+}
+
+/// Routes for all operations, under `/api/v1` and, as the seeds have them, under `/api`, and plain
+/// ones; with what each needs.
+pub(super) fn routes(operations: Vec<Operation>, plain: Vec<Plain>) -> (Router<Arc<App>>, Rules) {
+    let (mut router, mut rules) = (Router::new(), Rules::default());
+    for Operation { path, method, role, handler, .. } in operations {
+        for base in [BASE, "/api"] {
+            let full = format!("{base}{path}");
+            rules.add(&full, method.clone(), Some(role), path);
+            router = router.route(&full, handler.clone());
+        }
+    }
+    for Plain { path, role, handler } in plain {
+        rules.add(path, Method::GET, role, path);
+        router = router.route(path, handler);
+    }
+    (router, rules)
 }

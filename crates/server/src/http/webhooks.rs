@@ -19,37 +19,38 @@ use windrow_wire::webhook::{NewWebhook, Tested, Told, Webhook};
 use super::App;
 use super::reply::{Done, Failed, Named, read, whole};
 use super::schedules::if_match;
+use crate::auth::Scoped;
+use crate::store::Queue;
 use crate::webhooks::kept::{Kept, SHELF, Secret, check, check_name};
 use crate::webhooks::{agree, find, prepare, tell, write};
 
-pub(super) async fn list(State(app): State<Arc<App>>) -> Result<Json<Vec<Webhook>>, Failed> {
-    let notes = app.queue.store().notes(SHELF).await?;
+pub(super) async fn list(scoped: Scoped) -> Result<Json<Vec<Webhook>>, Failed> {
+    let notes = scoped.whole()?.store().notes(SHELF).await?;
     let read = notes.iter().filter_map(|note| Some((&note.name, Kept::read(&note.body)?)));
     let there = read.filter(|(_, kept)| !kept.gone);
     Ok(Json(there.map(|(name, kept)| shown(name, kept, false)).collect()))
 }
 
-pub(super) async fn show(
-    State(app): State<Arc<App>>,
-    Named(name): Named,
-) -> Result<Response, Failed> {
-    let (kept, _) = known(&app, &name).await?;
+pub(super) async fn show(scoped: Scoped, Named(name): Named) -> Result<Response, Failed> {
+    let (kept, _) = known(scoped.whole()?, &name).await?;
     Ok(with_tag(shown(&name, kept, false)))
 }
 
 pub(super) async fn put(
     State(app): State<Arc<App>>,
+    scoped: Scoped,
     Named(name): Named,
     request: Request,
 ) -> Result<Response, Failed> {
+    let queue = scoped.whole()?;
     check_name(&name)?;
     let matches = if_match(request.headers())?;
     let says: NewWebhook = read(&whole(request, &app).await?)?;
     let target = check(&says)?;
     app.sender.check(&target).map_err(|why| Refusal::invalid("url", why))?;
-    prepare(&app.queue).await?;
+    prepare(queue).await?;
     loop {
-        let (was, version) = find(&app.queue, &name).await?.unzip();
+        let (was, version) = find(queue, &name).await?.unzip();
         must_match(matches, was.as_ref())?;
         let secret = says.secret.clone().map(Secret);
         let old = was.as_ref().filter(|was| !was.gone);
@@ -59,15 +60,15 @@ pub(super) async fn put(
         let kept = Kept {
             says: says.clone(),
             secret: secret.unwrap_or_else(|| Secret::new(random())),
-            revision: revision.max(app.queue.clock().now().0),
+            revision: revision.max(scoped.clock().now().0),
             leaves: was.map_or_else(Vec::new, |was| was.concerns()),
             gone: false,
         };
         let expects = version.map_or(Expects::Nothing, Expects::Version);
-        match write(&app.queue, &name, expects, Some(&kept)).await {
+        match write(queue, &name, expects, Some(&kept)).await {
             Err(Failure::Refused(Refusal::Changed { .. })) => {}
             written => {
-                agree(&app.queue, &name, kept.clone(), written?).await?;
+                agree(queue, &name, kept.clone(), written?).await?;
                 return Ok(with_tag(shown(&name, kept, is_made)));
             }
         }
@@ -75,26 +76,27 @@ pub(super) async fn put(
 }
 
 pub(super) async fn remove(
-    State(app): State<Arc<App>>,
+    scoped: Scoped,
     Named(name): Named,
     headers: HeaderMap,
 ) -> Result<Json<Done>, Failed> {
-    let matches = if_match(&headers)?;
-    let (kept, version) = known(&app, &name).await?;
+    let (queue, matches) = (scoped.whole()?, if_match(&headers)?);
+    let (kept, version) = known(queue, &name).await?;
     must_match(matches, Some(&kept))?;
     let kept = Kept { gone: true, ..kept };
-    let version = write(&app.queue, &name, Expects::Version(version), Some(&kept)).await?;
-    agree(&app.queue, &name, kept, version).await?;
+    let version = write(queue, &name, Expects::Version(version), Some(&kept)).await?;
+    agree(queue, &name, kept, version).await?;
     Ok(Done::YES)
 }
 
 /// Sends something at once, and says how it went.
 pub(super) async fn test(
     State(app): State<Arc<App>>,
+    scoped: Scoped,
     Named(name): Named,
 ) -> Result<Json<Tested>, Failed> {
-    let (kept, _) = known(&app, &name).await?;
-    let now = app.queue.clock().now();
+    let (kept, _) = known(scoped.whole()?, &name).await?;
+    let now = scoped.clock().now();
     let (event, delivery) = ("test".to_owned(), format!("test-{}", now.0));
     let told = Told { event, delivery, webhook: name, at: Time(now), item: None };
     Ok(Json(match tell(&app.sender, &kept, &told, now).await {
@@ -106,8 +108,8 @@ pub(super) async fn test(
     }))
 }
 
-async fn known(app: &App, name: &str) -> Result<(Kept, u64), Failed> {
-    let found = find(&app.queue, name).await?.filter(|(kept, _)| !kept.gone);
+async fn known(queue: &Queue, name: &str) -> Result<(Kept, u64), Failed> {
+    let found = find(queue, name).await?.filter(|(kept, _)| !kept.gone);
     found.ok_or_else(|| Failed::not_found("such webhook"))
 }
 

@@ -88,11 +88,24 @@ pub(crate) fn begin(format: Format, level: Level) {
 }
 
 /// The server takes requests. `store` is a path, or an address without a password.
-pub(crate) fn started(format: Format, address: SocketAddr, store: &str) {
+pub(crate) fn started(format: Format, scheme: &str, address: SocketAddr, store: &str) {
     if format == Format::Text {
-        eprintln!("windrow: the queue in {store} is at http://{address}, described at /docs");
+        eprintln!("windrow: the queue in {store} is at {scheme}://{address}, described at /docs");
     }
-    tracing::info!(%address, store, version = env!("CARGO_PKG_VERSION"), "started");
+    tracing::info!(scheme, %address, store, version = env!("CARGO_PKG_VERSION"), "started");
+}
+
+/// Other machines reach the server, and whoever is in between reads along.
+pub(crate) fn unencrypted() {
+    tracing::warn!(
+        "tokens and payloads cross the network unencrypted; give --tls-cert and --tls-key, or let \
+         a proxy in front of it speak TLS"
+    );
+}
+
+/// What an operator did is not in the audit.
+pub(crate) fn not_audited(operation: &str, failure: &Failure) {
+    tracing::error!(operation, reason = code(failure), "the audit could not be written");
 }
 
 pub(crate) fn stopping(format: Format) {

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use windrow_core::command::{Command, EnqueueOutcome, Request, RetryMode, Scope};
-use windrow_core::ports::Store as _;
-use windrow_core::{Answer, ItemId, Refusal};
+use windrow_core::command::{EnqueueOutcome, RetryMode, Scope};
+use windrow_core::{ItemId, Refusal};
 use windrow_engine::Clock as _;
 use windrow_wire::problem::Code;
 use windrow_wire::queue_capnp as wire;
@@ -16,20 +15,29 @@ use windrow_wire::rpc::{Wrong, item_id, item_ids, lease_id, new, request_id, set
 use windrow_wire::settings::Settings;
 
 use super::connection::Meter;
-use super::{Shared, TENANT, handing, wrong};
+use super::login::Login;
+use super::{Shared, handing, wrong};
+use crate::auth::{Role, Scoped};
 
 pub(super) struct Full {
     shared: Shared,
     meter: Rc<Meter>,
+    login: Rc<Login>,
 }
 
 impl Full {
-    pub(super) fn new(shared: Shared, meter: Rc<Meter>) -> Full {
-        Full { shared, meter }
+    pub(super) fn new(shared: Shared, meter: Rc<Meter>, login: Rc<Login>) -> Full {
+        Full { shared, meter, login }
     }
 
-    fn queue(&self) -> &crate::store::Queue {
-        &self.shared.app.queue
+    /// The queue for whoever has a role.
+    async fn may(&self, role: Role) -> Result<Scoped, Wrong> {
+        self.login.may(role).await
+    }
+
+    /// Writes down what was done to items.
+    async fn did(&self, verb: &str, items: impl Iterator<Item = ItemId>) -> Result<(), Wrong> {
+        self.login.did(verb, items.map(|id| id.to_string()).collect()).await
     }
 }
 
@@ -67,8 +75,9 @@ impl windrow::Server for Full {
         answer!(self, results, {
             let request = params.get()?;
             let id = request_id(request.get_request_id()?)?;
-            let items = new::enqueued(request, TENANT, self.queue().clock().now())?;
-            let each = self.queue().enqueue(items, id).await.map_err(wrong)?;
+            let queue = self.may(Role::Producer).await?;
+            let items = new::enqueued(request, &queue.tenant(), queue.clock().now())?;
+            let each = queue.enqueue(items, id).await?;
             let mut list = results.get().init_each(each.len() as u32);
             each!(list, each, |into, enqueued| {
                 into.set_id(&enqueued.id.0.to_be_bytes());
@@ -95,7 +104,8 @@ impl windrow::Server for Full {
             let request = params.get()?;
             let (claim, wait_ms) = (work::claim(request)?, request.get_wait_ms());
             let id = request_id(request.get_request_id()?)?;
-            let granted = handing::claim(&self.shared, claim, wait_ms, id).await.map_err(wrong)?;
+            let queue = self.may(Role::Worker).await?;
+            let granted = handing::claim(&self.shared, queue, claim, wait_ms, id).await?;
             if let Some(grant) = granted.and_then(handing::Handing::over) {
                 work::granted(results.get(), &grant);
             }
@@ -111,8 +121,8 @@ impl windrow::Server for Full {
         answer!(self, results, {
             let request = params.get()?;
             let lease_ms = Some(request.get_lease_ms()).filter(|ms| *ms > 0);
-            let renewed = self.queue().renew(lease_id(request.get_lease()?)?, lease_ms).await;
-            let renewed = renewed.map_err(wrong)?;
+            let queue = self.may(Role::Worker).await?;
+            let renewed = queue.renew(lease_id(request.get_lease()?)?, lease_ms).await?;
             let mut into = results.get();
             into.set_expires_at(renewed.expires_at.0);
             let mut held = into.init_held(renewed.held.len() as u32);
@@ -132,7 +142,7 @@ impl windrow::Server for Full {
             let request = params.get()?;
             let lease = lease_id(request.get_lease()?)?;
             let mut answers = Answers::new(request.get_items()?, settle::progressed);
-            let told = self.queue().progress(lease, answers.take()).await.map_err(wrong)?;
+            let told = self.may(Role::Worker).await?.progress(lease, answers.take()).await?;
             let mut list = results.get().init_each(answers.len());
             each!(list, answers.with(told), |into, _told| {
                 let _: wire::done::Builder<'_> = into.reborrow();
@@ -149,14 +159,12 @@ impl windrow::Server for Full {
         answer!(self, results, {
             let request = params.get()?;
             let lease = lease_id(request.get_lease()?)?;
-            let (id, now) = (request_id(request.get_request_id()?)?, self.queue().clock().now());
-            let read = |item: wire::settle::Reader<'_>| settle::settled(item, TENANT, now);
+            let id = request_id(request.get_request_id()?)?;
+            let queue = self.may(Role::Worker).await?;
+            let (tenant, now) = (queue.tenant(), queue.clock().now());
+            let read = |item: wire::settle::Reader<'_>| settle::settled(item, &tenant, now);
             let mut answers = Answers::new(request.get_items()?, read);
-            let command = Command::Settle { lease, items: answers.take() };
-            let settled = self.queue().submit(Request { id, command }).await.map_err(wrong)?;
-            let Answer::Settled(settled) = settled else {
-                return Err(Refusal::Internal.into());
-            };
+            let settled = queue.settle(lease, answers.take(), id).await?;
             let mut list = results.get().init_each(answers.len());
             each!(list, answers.with(settled), |into, settled| {
                 into.set_id(&settled.id.0.to_be_bytes());
@@ -173,7 +181,12 @@ impl windrow::Server for Full {
     ) -> Result<(), capnp::Error> {
         answer!(self, results, {
             let items = item_ids(params.get()?.get_items()?)?;
-            let each = self.queue().cancel(items).await.map_err(wrong)?;
+            let queue = self.may(Role::Operator).await?;
+            let mut each: Vec<Result<_, Wrong>> = Vec::with_capacity(items.len());
+            for item in &items {
+                each.push(queue.cancel(*item, None).await.map_err(Wrong::from));
+            }
+            self.did("cancel", items.into_iter()).await?;
             let mut list = results.get().init_each(each.len() as u32);
             each!(list, each, |into, cancelled| {
                 into.set_id(&cancelled.id.0.to_be_bytes());
@@ -193,10 +206,12 @@ impl windrow::Server for Full {
             let (items, mode) = (item_ids(request.get_items()?)?, request.get_mode()?);
             let stage = request.get_from_stage()?.to_str()?;
             let stage = Some(stage).filter(|stage| !stage.is_empty());
+            let queue = self.may(Role::Operator).await?;
             let mut each = Vec::with_capacity(items.len());
-            for item in items {
-                each.push(self.retry_one(item, mode, stage).await);
+            for item in &items {
+                each.push(retry(&queue, *item, mode, stage).await);
             }
+            self.did("retry", items.into_iter()).await?;
             let mut list = results.get().init_each(each.len() as u32);
             each!(list, each, |into, retried| {
                 into.set_id(&retried.id.0.to_be_bytes());
@@ -213,10 +228,12 @@ impl windrow::Server for Full {
     ) -> Result<(), capnp::Error> {
         answer!(self, results, {
             let items = item_ids(params.get()?.get_items()?)?;
-            let mut each = Vec::with_capacity(items.len());
-            for item in items {
-                each.push(self.queue().delete(item, None).await.map_err(wrong));
+            let queue = self.may(Role::Operator).await?;
+            let mut each: Vec<Result<_, Wrong>> = Vec::with_capacity(items.len());
+            for item in &items {
+                each.push(queue.delete(*item, None).await.map_err(Wrong::from));
             }
+            self.did("delete", items.into_iter()).await?;
             let mut list = results.get().init_each(each.len() as u32);
             each!(list, each, |into, deleted| into.set_removed(deleted.removed));
             Ok(())
@@ -231,8 +248,13 @@ impl windrow::Server for Full {
         answer!(self, results, {
             let request = params.get()?;
             let items = item_ids(request.get_items()?)?;
-            let each = self.queue().prioritise(items, request.get_priority()).await;
-            let each = each.map_err(wrong)?;
+            let queue = self.may(Role::Operator).await?;
+            let mut each: Vec<Result<(), Wrong>> = Vec::with_capacity(items.len());
+            for item in &items {
+                let done = queue.prioritise(*item, request.get_priority()).await;
+                each.push(done.map_err(Wrong::from));
+            }
+            self.did("prioritise", items.into_iter()).await?;
             let mut list = results.get().init_each(each.len() as u32);
             each!(list, each, |into, _done| {
                 let _: wire::done::Builder<'_> = into.reborrow();
@@ -246,7 +268,12 @@ impl windrow::Server for Full {
         params: windrow::PauseParams,
         mut results: windrow::PauseResults,
     ) -> Result<(), capnp::Error> {
-        answer!(self, results, self.queue().pause(scope(params.get()?)?).await.map_err(wrong))
+        answer!(self, results, {
+            let scope = scope(params.get()?)?;
+            let target = scope.queue.to_string();
+            self.may(Role::Operator).await?.pause(scope).await?;
+            self.login.did("pause", vec![target]).await
+        })
     }
 
     async fn resume(
@@ -254,7 +281,12 @@ impl windrow::Server for Full {
         params: windrow::ResumeParams,
         mut results: windrow::ResumeResults,
     ) -> Result<(), capnp::Error> {
-        answer!(self, results, self.queue().resume(scope(params.get()?)?).await.map_err(wrong))
+        answer!(self, results, {
+            let scope = scope(params.get()?)?;
+            let target = scope.queue.to_string();
+            self.may(Role::Operator).await?.resume(scope).await?;
+            self.login.did("resume", vec![target]).await
+        })
     }
 
     async fn configure(
@@ -267,7 +299,9 @@ impl windrow::Server for Full {
             let settings: Settings = serde_json::from_str(request.get_settings()?.to_str()?)
                 .map_err(|error| Wrong::new(Code::Malformed, format!("settings: {error}")))?;
             let queue = request.get_queue()?.to_str()?;
-            self.queue().configure(queue, settings.into()).await.map_err(wrong)
+            let scoped = self.may(Role::Operator).await?;
+            scoped.whole()?.configure(queue, settings.into()).await.map_err(wrong)?;
+            self.login.did("configure", vec![queue.to_owned()]).await
         })
     }
 
@@ -278,7 +312,7 @@ impl windrow::Server for Full {
     ) -> Result<(), capnp::Error> {
         answer!(self, results, {
             let item = item_id(params.get()?.get_id()?)?;
-            let seen = self.queue().store().inspect(item).await?;
+            let seen = self.may(Role::Viewer).await?.inspect(item).await?;
             let seen = seen.ok_or(Refusal::NotFound { item })?;
             shown::inspected(results.get().init_item(), &seen);
             Ok(())
@@ -292,7 +326,7 @@ impl windrow::Server for Full {
     ) -> Result<(), capnp::Error> {
         answer!(self, results, {
             let item = item_id(params.get()?.get_id()?)?;
-            let explained = self.queue().explain(item).await.map_err(wrong)?;
+            let explained = self.may(Role::Viewer).await?.explain(item).await?;
             let explained = explained.ok_or(Refusal::NotFound { item })?;
             let mut into = results.get();
             into.set_status(shown::status(explained.status));
@@ -311,7 +345,7 @@ impl windrow::Server for Full {
             let queue = request.get_queue()?.to_str()?;
             let tenant = request.get_tenant()?.to_str()?;
             let is_asked = |asked: &str, name: &str| asked.is_empty() || asked == name;
-            let counts = self.queue().store().counts().await?;
+            let counts = self.may(Role::Viewer).await?.counts().await?;
             let mut all = ByStatus::default();
             let mut places: BTreeMap<(&str, &str), ByStatus> = BTreeMap::new();
             for count in &counts {
@@ -335,22 +369,19 @@ impl windrow::Server for Full {
     }
 }
 
-impl Full {
-    async fn retry_one(
-        &self,
-        item: ItemId,
-        mode: wire::RetryMode,
-        from_stage: Option<&str>,
-    ) -> Result<windrow_core::command::Retried, Wrong> {
-        let seen = self.queue().store().inspect(item).await?;
-        let seen = seen.ok_or(Refusal::NotFound { item })?;
-        // A child cannot be cloned away from its tree.
-        let mode = match mode {
-            wire::RetryMode::Clone if seen.item.is_root() => RetryMode::Clone,
-            wire::RetryMode::Clone | wire::RetryMode::Reset => RetryMode::Reset,
-        };
-        self.queue().retry(item, mode, from_stage.map(Into::into), None).await.map_err(wrong)
-    }
+async fn retry(
+    queue: &Scoped,
+    item: ItemId,
+    mode: wire::RetryMode,
+    from_stage: Option<&str>,
+) -> Result<windrow_core::command::Retried, Wrong> {
+    let seen = queue.inspect(item).await?.ok_or(Refusal::NotFound { item })?;
+    // A child cannot be cloned away from its tree.
+    let mode = match mode {
+        wire::RetryMode::Clone if seen.item.is_root() => RetryMode::Clone,
+        wire::RetryMode::Clone | wire::RetryMode::Reset => RetryMode::Reset,
+    };
+    Ok(queue.retry(item, mode, from_stage.map(Into::into), None).await?)
 }
 
 fn scope(scope: wire::scope::Reader<'_>) -> Result<Scope, Wrong> {

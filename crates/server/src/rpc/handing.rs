@@ -4,8 +4,6 @@
 //! dropped halfway, so it goes on as a task of its own, which stops waiting when the call is gone;
 //! what it took by then is released at once, at no attempt's cost.
 
-use std::sync::Arc;
-
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use windrow_core::RequestId;
@@ -14,17 +12,18 @@ use windrow_core::ports::{StoreError, Work};
 use windrow_engine::Failure;
 
 use super::Shared;
-use crate::store::Queue;
+use crate::auth::{Denied, Scoped};
 
 /// Takes work, waiting for some.
 pub(super) async fn claim(
     shared: &Shared,
+    queue: Scoped,
     claim: Claim,
     wait_ms: u64,
     request: Option<RequestId>,
-) -> Result<Option<Handing>, Failure> {
+) -> Result<Option<Handing>, Denied> {
     let (mut tell, told) = oneshot::channel();
-    let (queue, runtime) = (Arc::clone(&shared.app.queue), shared.runtime.clone());
+    let runtime = shared.runtime.clone();
     tokio::task::spawn_local(async move {
         let granted = queue.claim_unless(claim, wait_ms, request, tell.closed()).await;
         let granted = granted.map(|grant| {
@@ -40,13 +39,13 @@ pub(super) async fn claim(
         let _heard = tell.send(granted);
     });
     let lost = Failure::Store(StoreError::OutcomeUnknown("the claim was lost".into()));
-    told.await.unwrap_or(Err(lost))
+    told.await.unwrap_or(Err(lost.into()))
 }
 
 /// Work on its way to whoever asked for it. It goes back in line if it is dropped on the way.
 #[derive(Debug)]
 pub(super) struct Handing {
-    queue: Arc<Queue>,
+    queue: Scoped,
     runtime: Handle,
     comes_back: bool,
     grant: Option<Grant<Work>>,
@@ -62,12 +61,12 @@ impl Handing {
 impl Drop for Handing {
     fn drop(&mut self) {
         let Some(grant) = self.grant.take().filter(|_| !self.comes_back) else { return };
-        let queue = Arc::clone(&self.queue);
+        let queue = self.queue.clone();
         self.runtime.spawn(async move {
             let release = |work: &Work| (work.item.id, Outcome::Release { delay_ms: 0 });
             // If this fails, they come back when the lease ends.
             let _released =
-                queue.settle(grant.lease, grant.items.iter().map(release).collect()).await;
+                queue.settle(grant.lease, grant.items.iter().map(release).collect(), None).await;
         });
     }
 }
@@ -75,6 +74,7 @@ impl Drop for Handing {
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
+    use std::sync::Arc;
 
     use tokio::task::LocalSet;
     use windrow_core::command::NewItem;
@@ -84,9 +84,16 @@ mod tests {
 
     use super::*;
     use crate::cli::place::Place;
-    use crate::health::{Thresholds, Watch};
     use crate::http::App;
     use crate::store::Open;
+
+    /// Claims as anybody.
+    async fn take(shared: &Shared, request: Option<RequestId>) -> Option<Handing> {
+        let app = &shared.app;
+        let caller = app.book.authenticate(None).await.unwrap();
+        let scoped = Scoped::new(&app.queue, &app.book, caller);
+        claim(shared, scoped, Claim::new("w", "q", 1), 0, request).await.unwrap()
+    }
 
     /// What became of an item after `test` has seen it handed out: its status and attempts.
     fn after(
@@ -100,12 +107,11 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let seen = LocalSet::new().block_on(&runtime, async {
             let open = Open::at(Place::Directory(path.clone())).await.unwrap();
-            let thresholds = Thresholds::new(3_600, 60);
-            let watch = Arc::new(Watch::new(Arc::clone(&open.queue), thresholds));
-            let shared = Shared::new(App::new(Arc::clone(&open.queue), watch), "q");
+            let app = App::alone(Arc::clone(&open.queue)).await;
+            let shared = Shared::new(app, "q");
             let added = open.queue.enqueue(vec![NewItem::new(Body::new("t", "q"))], None).await;
             let id: ItemId = added.unwrap()[0].as_ref().unwrap().id;
-            let handing = claim(&shared, Claim::new("w", "q", 1), 0, request).await.unwrap();
+            let handing = take(&shared, request).await;
             test(&shared, handing).await;
             // Time enough for what was spawned, here where nothing else runs.
             for _ in 0..100 {
@@ -135,7 +141,7 @@ mod tests {
             let lease =
                 handing.as_ref().and_then(|one| one.grant.as_ref()).map(|grant| grant.lease);
             drop(handing);
-            let again = claim(shared, Claim::new("w", "q", 1), 0, request).await.unwrap();
+            let again = take(shared, request).await;
             assert_eq!(again.unwrap().over().map(|grant| grant.lease), lease);
         });
         assert_eq!(kept, (Status::Processing, 1));

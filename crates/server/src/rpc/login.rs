@@ -1,13 +1,75 @@
 //! Who calls, and whether they may.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use windrow_wire::problem::{Code, Problem};
 use windrow_wire::rpc::Wrong;
 
-/// Somebody who may call.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Caller(());
+use super::wrong;
+use crate::auth::{Caller, Denied, Entry, Outcome, Role, Scoped};
+use crate::http::App;
 
-/// Says who calls, by what they know; `None` is whoever says nothing. The server listens only on
-/// addresses of this machine itself, and there everybody may do everything.
-pub(super) fn login(_token: Option<&str>) -> Result<Caller, Wrong> {
-    Ok(Caller(()))
+/// What somebody on a connection said of who they are. It is looked at anew with every call, so
+/// that a token that is revoked opens nothing any more.
+#[derive(Debug)]
+pub(super) struct Login {
+    app: Arc<App>,
+    token: RefCell<Option<Rc<str>>>,
+}
+
+impl Login {
+    pub(super) fn new(app: Arc<App>) -> Login {
+        Login { app, token: RefCell::default() }
+    }
+
+    /// Says who calls from now on, if the token opens anything.
+    pub(super) async fn with(&self, token: &str) -> Result<(), Wrong> {
+        self.app.book.authenticate(Some(token)).await?;
+        *self.token.borrow_mut() = Some(token.into());
+        Ok(())
+    }
+
+    /// The queue as whoever calls may see it, if they have the role.
+    pub(super) async fn may(&self, role: Role) -> Result<Scoped, Wrong> {
+        let caller = self.caller(role).await?;
+        Ok(Scoped::new(&self.app.queue, &self.app.book, caller))
+    }
+
+    async fn caller(&self, role: Role) -> Result<Caller, Wrong> {
+        let token = self.token.borrow().clone();
+        let caller = self.app.book.authenticate(token.as_deref()).await?;
+        caller.must_be(role)?;
+        Ok(caller)
+    }
+
+    /// Writes into the audit what an operator did.
+    pub(super) async fn did(&self, verb: &str, targets: Vec<String>) -> Result<(), Wrong> {
+        let caller = self.caller(Role::Viewer).await?;
+        let entry = Entry {
+            at_ms: 0,
+            token: caller.token().cloned(),
+            caller: caller.name,
+            tenant: caller.tenant,
+            operation: format!("RPC {verb}"),
+            targets,
+            outcome: Outcome::Done,
+        };
+        self.app.audit.record(entry).await;
+        Ok(())
+    }
+}
+
+impl From<Denied> for Wrong {
+    fn from(denied: Denied) -> Wrong {
+        match denied {
+            Denied::Unauthorized => {
+                let detail = "call login with a token that is known, not expired and not revoked";
+                Wrong(Problem::new(Code::Unauthorized, detail))
+            }
+            Denied::Forbidden(why) => Wrong(Problem::new(Code::Forbidden, why)),
+            Denied::Failed(failure) => wrong(failure),
+        }
+    }
 }

@@ -29,9 +29,6 @@ use crate::http::App;
 pub(crate) use connection::Deadlines;
 pub(crate) use serve::serve;
 
-/// The tenant of whoever names none.
-const TENANT: &str = "default";
-
 /// What every call sees.
 #[derive(Clone, Debug)]
 pub(crate) struct Shared {
@@ -56,7 +53,7 @@ impl Shared {
             let defaults =
                 Policy { on_expiry: OnExpiry::Requeue, max_attempts: 0, ..Policy::default() };
             let settings = Settings { defaults, forget_completed: true, ..Settings::default() };
-            self.app.queue.configure(Arc::clone(&self.queue), settings).await
+            self.app.queue.for_the_server().configure(Arc::clone(&self.queue), settings).await
         };
         self.is_set_up.get_or_try_init(set_up).await?;
         Ok(&self.queue)

@@ -3,7 +3,6 @@
 //! It behaves like the queue whose clients it serves: a wrong or expired lease is `false`, a poll
 //! whose time runs out is empty, and a time-out of 0 waits for ever.
 
-use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -12,14 +11,14 @@ use windrow_core::item::{Body, Payload};
 use windrow_core::limits::{COMMAND_ITEMS_MAX, LEASE_MAX_MS, PAYLOAD_INLINE_MAX};
 use windrow_core::{ItemId, LeaseId, Refusal, Timestamp};
 use windrow_engine::{Clock as _, Failure};
-use windrow_wire::problem::Code;
 use windrow_wire::queue_capnp::{add_request, queue, windrow};
 use windrow_wire::rpc::{Wrong, item_id, lease_id};
 
 use super::connection::Meter;
 use super::full::Full;
-use super::login::{Caller, login};
-use super::{Shared, TENANT, exception, handing, wrong};
+use super::login::Login;
+use super::{Shared, exception, handing, wrong};
+use crate::auth::{Denied, Role, Scoped};
 
 /// Longer than anybody waits.
 const FOR_EVER_MS: u64 = 100 * 366 * 86_400_000;
@@ -30,21 +29,20 @@ const WORKER: &str = "rpc";
 pub(super) struct Plain {
     shared: Shared,
     meter: Rc<Meter>,
-    caller: Cell<Option<Caller>>,
+    login: Rc<Login>,
     full: windrow::Client,
 }
 
 impl Plain {
     pub(super) fn new(shared: Shared, meter: Rc<Meter>) -> Plain {
-        let full = Full::new(shared.clone(), Rc::clone(&meter));
-        let caller = Cell::new(login(None).ok());
-        Plain { shared, meter, caller, full: capnp_rpc::new_client(full) }
+        let login = Rc::new(Login::new(Arc::clone(&shared.app)));
+        let full = Full::new(shared.clone(), Rc::clone(&meter), Rc::clone(&login));
+        Plain { shared, meter, login, full: capnp_rpc::new_client(full) }
     }
 
     /// Whoever calls must have said who they are.
-    fn allowed(&self) -> Result<Caller, capnp::Error> {
-        let unknown = || exception(&Wrong::new(Code::Unauthorized, "call login first"));
-        self.caller.get().ok_or_else(unknown)
+    async fn may(&self, role: Role) -> Result<Scoped, capnp::Error> {
+        self.login.may(role).await.map_err(|wrong| exception(&wrong))
     }
 }
 
@@ -54,19 +52,19 @@ impl queue::Server for Plain {
         params: queue::AddParams,
         mut results: queue::AddResults,
     ) -> Result<(), capnp::Error> {
-        let _caller = self.allowed()?;
         let _call = self.meter.call()?;
+        let scoped = self.may(Role::Producer).await?;
         let queue =
             self.shared.plain_queue().await.map_err(|failure| exception(&wrong(failure)))?;
-        let now = self.shared.app.queue.clock().now();
-        let items = new_items(queue, params.get()?.get_req()?, now);
+        let plain = Body::new(scoped.tenant(), Arc::clone(queue));
+        let items = new_items(&plain, params.get()?.get_req()?, scoped.clock().now());
         let mut items = items.map_err(|wrong| exception(&wrong))?;
         drop(params);
         let mut ids: Vec<ItemId> = Vec::with_capacity(items.len());
         while !items.is_empty() {
             let rest = items.split_off(items.len().min(COMMAND_ITEMS_MAX));
-            let each = self.shared.app.queue.enqueue(items, None).await;
-            for one in each.map_err(|failure| exception(&wrong(failure)))? {
+            let each = scoped.enqueue(items, None).await;
+            for one in each.map_err(|denied| exception(&denied.into()))? {
                 ids.push(one.map_err(|refusal| exception(&refusal.into()))?.id);
             }
             items = rest;
@@ -83,13 +81,13 @@ impl queue::Server for Plain {
         params: queue::RemoveParams,
         mut results: queue::RemoveResults,
     ) -> Result<(), capnp::Error> {
-        let _caller = self.allowed()?;
         let _call = self.meter.call()?;
+        let scoped = self.may(Role::Worker).await?;
         let request = params.get()?.get_req()?;
         let lease = lease(request.get_lease()?)?;
         // No item has an id of another length, so it is unknown like any other.
         let removed = match item_id(request.get_id()?) {
-            Ok(id) => remove(&self.shared, lease, id).await?,
+            Ok(id) => remove(&scoped, lease, id).await?,
             Err(_) => false,
         };
         results.get().init_resp().set_removed(removed);
@@ -101,8 +99,8 @@ impl queue::Server for Plain {
         params: queue::PollParams,
         mut results: queue::PollResults,
     ) -> Result<(), capnp::Error> {
-        let _caller = self.allowed()?;
         let _call = self.meter.call()?;
+        let scoped = self.may(Role::Worker).await?;
         let queue =
             self.shared.plain_queue().await.map_err(|failure| exception(&wrong(failure)))?;
         let request = params.get()?.get_req()?;
@@ -116,8 +114,8 @@ impl queue::Server for Plain {
             seconds => seconds.saturating_mul(1_000).min(FOR_EVER_MS),
         };
         drop(params);
-        let granted = handing::claim(&self.shared, claim, wait_ms, None).await;
-        let granted = granted.map_err(|failure| exception(&wrong(failure)))?;
+        let granted = handing::claim(&self.shared, scoped, claim, wait_ms, None).await;
+        let granted = granted.map_err(|denied| exception(&denied.into()))?;
         let mut response = results.get().init_resp();
         let Some(grant) = granted.and_then(handing::Handing::over) else { return Ok(()) };
         response.set_lease(&grant.lease.0.to_be_bytes());
@@ -137,15 +135,15 @@ impl queue::Server for Plain {
         params: queue::ExtendParams,
         mut results: queue::ExtendResults,
     ) -> Result<(), capnp::Error> {
-        let _caller = self.allowed()?;
         let _call = self.meter.call()?;
+        let scoped = self.may(Role::Worker).await?;
         let request = params.get()?.get_req()?;
         let lease = lease(request.get_lease()?)?;
         let lease_ms = validity(request.get_lease_validity_secs())?;
-        let extended = match self.shared.app.queue.renew(lease, Some(lease_ms)).await {
+        let extended = match scoped.renew(lease, Some(lease_ms)).await {
             Ok(_) => true,
-            Err(Failure::Refused(Refusal::LeaseLost { .. })) => false,
-            Err(failure) => return Err(exception(&wrong(failure))),
+            Err(Denied::Failed(Failure::Refused(Refusal::LeaseLost { .. }))) => false,
+            Err(denied) => return Err(exception(&denied.into())),
         };
         results.get().init_resp().set_extended(extended);
         Ok(())
@@ -157,8 +155,7 @@ impl queue::Server for Plain {
         mut results: queue::LoginResults,
     ) -> Result<(), capnp::Error> {
         let token = params.get()?.get_token()?.to_str()?;
-        let caller = login(Some(token)).map_err(|wrong| exception(&wrong))?;
-        self.caller.set(Some(caller));
+        self.login.with(token).await.map_err(|wrong| exception(&wrong))?;
         results.get().set_queue(self.full.clone());
         Ok(())
     }
@@ -168,7 +165,7 @@ impl queue::Server for Plain {
         _: queue::OpenParams,
         mut results: queue::OpenResults,
     ) -> Result<(), capnp::Error> {
-        let _caller = self.allowed()?;
+        self.may(Role::Viewer).await?;
         results.get().set_queue(self.full.clone());
         Ok(())
     }
@@ -176,11 +173,11 @@ impl queue::Server for Plain {
 
 /// Everything that an add brings, or nothing: a caller could not tell which were taken.
 fn new_items(
-    queue: &Arc<str>,
+    plain: &Body,
     request: add_request::Reader<'_>,
     now: Timestamp,
 ) -> Result<Vec<NewItem>, Wrong> {
-    let (plain, list) = (Body::new(TENANT, Arc::clone(queue)), request.get_items()?);
+    let list = request.get_items()?;
     let mut items = Vec::with_capacity(list.len() as usize);
     for item in list {
         let contents = item.get_contents()?;
@@ -200,9 +197,9 @@ fn new_items(
 }
 
 /// Removes an item if the lease holds it.
-async fn remove(shared: &Shared, lease: LeaseId, id: ItemId) -> Result<bool, capnp::Error> {
-    let each = shared.app.queue.settle(lease, vec![(id, Outcome::complete())]).await;
-    match each.map_err(|failure| exception(&wrong(failure)))?.pop() {
+async fn remove(scoped: &Scoped, lease: LeaseId, id: ItemId) -> Result<bool, capnp::Error> {
+    let each = scoped.settle(lease, vec![(id, Outcome::complete())], None).await;
+    match each.map_err(|denied| exception(&denied.into()))?.pop() {
         Some(Ok(_)) => Ok(true),
         Some(Err(Refusal::LeaseLost { .. } | Refusal::NotFound { .. })) | None => Ok(false),
         Some(Err(refusal)) => Err(exception(&refusal.into())),

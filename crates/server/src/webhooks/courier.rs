@@ -55,12 +55,12 @@ pub(crate) fn settings() -> Settings {
 
 /// Delivers until the server stops, and what is under way then.
 pub(crate) async fn run(app: Arc<App>) {
-    super::agree_all(&app.queue).await;
+    super::agree_all(app.queue.for_the_server()).await;
     let places = Arc::new(Semaphore::new(AT_ONCE));
     let mut sending = JoinSet::new();
     while !app.is_stopping() {
         while sending.try_join_next().is_some() {}
-        let hooks = hooks(&app.queue).await;
+        let hooks = hooks(app.queue.for_the_server()).await;
         if hooks.is_empty() {
             tokio::select! {
                 () = tokio::time::sleep(LOOK) => {}
@@ -71,7 +71,7 @@ pub(crate) async fn run(app: Arc<App>) {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         let max = 1 + places.available_permits();
         let claim = Claim::new("windrow courier", DELIVERIES, max);
-        let grant = match app.queue.claim(claim, WAIT_MS, None).await {
+        let grant = match app.queue.for_the_server().claim(claim, WAIT_MS, None).await {
             Ok(Some(grant)) => grant,
             Ok(None) => continue,
             // The store is away or full: that passes.
@@ -82,7 +82,7 @@ pub(crate) async fn run(app: Arc<App>) {
         };
         drop(place);
         // What was written while the claim waited counts.
-        let hooks = Arc::new(self::hooks(&app.queue).await);
+        let hooks = Arc::new(self::hooks(app.queue.for_the_server()).await);
         for work in grant.items {
             let place = Arc::clone(&places).acquire_owned().await;
             let (app, hooks) = (Arc::clone(&app), Arc::clone(&hooks));
@@ -106,7 +106,7 @@ async fn deliver(app: &App, hooks: &HashMap<String, Kept>, lease: LeaseId, work:
     let outcome = attempt(app, hooks, &work).await;
     let id = work.item.id;
     for _ in 0..3 {
-        let settled = app.queue.settle(lease, vec![(id, outcome.clone())]).await;
+        let settled = app.queue.for_the_server().settle(lease, vec![(id, outcome.clone())]).await;
         // Whatever else is wrong, the lease runs out and it is sent again.
         if !matches!(settled, Err(Failure::Overloaded { .. } | Failure::Store(_))) {
             return;
@@ -136,7 +136,7 @@ async fn attempt(app: &App, hooks: &HashMap<String, Kept>, work: &Work) -> Outco
             status: body.op.to_string(),
         }),
     };
-    judged(tell(&app.sender, hook, &told, app.queue.clock().now()).await)
+    judged(tell(&app.sender, hook, &told, app.queue.for_the_server().clock().now()).await)
 }
 
 /// Sends what is to be told, signed.

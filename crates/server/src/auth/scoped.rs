@@ -1,0 +1,441 @@
+//! The queue as one caller sees it.
+//!
+//! A caller with a tenant sees and touches that tenant's things only. What belongs to others is
+//! answered exactly as what does not exist, so that nobody learns that it does. What the caller
+//! itself names for another tenant is forbidden, because that says nothing about what is there.
+//!
+//! A lease has no tenant of its own, and asking for each of its items would cost a read per item.
+//! So callers with a tenant know a lease by another id: the real one, mixed with a secret of the
+//! store for that tenant. The id that another tenant or a caller without one was given is, to them,
+//! the id of no lease. Ids of requests are mixed in the same way, so that tenants who choose the
+//! same `Idempotency-Key` do not meet.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use sha2::{Digest as _, Sha256};
+use windrow_core::command::{
+    Answer, Cancelled, Claim, Command, Deleted, Enqueued, Grant, NewItem, Outcome, Renewed,
+    Request, Retried, RetryMode, Scope, Settled,
+};
+use windrow_core::explain::Explanation;
+use windrow_core::find;
+use windrow_core::item::State;
+use windrow_core::note::{Expects, Note, WriteNote};
+use windrow_core::ports::{Count, Inspected, Store as _, Work};
+use windrow_core::trail::Progress;
+use windrow_core::{ItemId, LeaseId, Refusal, RequestId};
+use windrow_engine::events::Ring;
+use windrow_engine::presence::Worker;
+use windrow_engine::{Failure, SystemClock};
+
+use windrow_store::blobs::{BlobError, Blobs as _, Upload, UploadId};
+
+use super::token::random;
+use super::{Book, Caller, Denied};
+use crate::store::Queue;
+
+/// The tenant of whoever has none and names none.
+const TENANT: &str = "default";
+
+/// Where the secret that ids are mixed with lies.
+const SHELF: &str = "keys";
+const NAME: &str = "ids";
+
+/// The queue, which nobody gets at but as somebody.
+#[derive(Debug)]
+pub(crate) struct Guarded {
+    queue: Arc<Queue>,
+    secret: [u8; 32],
+}
+
+impl Guarded {
+    /// Guards a queue, with a secret that all servers of its store share.
+    pub(crate) async fn open(queue: Arc<Queue>) -> Result<Guarded, Denied> {
+        loop {
+            let notes = queue.store().notes(SHELF).await?;
+            let note = notes.iter().find(|note| *note.name == *NAME);
+            if let Some(secret) = note.and_then(|note| note.body.as_ref().try_into().ok()) {
+                return Ok(Guarded { queue, secret });
+            }
+            let body = Some(random::<32>()?.as_slice().into());
+            let expects = note.map_or(Expects::Nothing, |note| Expects::Version(note.version));
+            let write = WriteNote { shelf: SHELF.into(), name: NAME.into(), expects, body };
+            match queue.note(write).await {
+                // Another server may have been faster; then it is that one's.
+                Ok(_) | Err(Failure::Refused(Refusal::Changed { .. })) => {}
+                Err(failure) => return Err(failure.into()),
+            }
+        }
+    }
+
+    /// The queue itself, for what the server does by itself and not for a caller.
+    pub(crate) fn for_the_server(&self) -> &Arc<Queue> {
+        &self.queue
+    }
+
+    /// A number for each tenant that nobody can guess.
+    fn mask(&self, tenant: &str) -> u128 {
+        let hash = Sha256::new().chain_update(self.secret).chain_update(tenant).finalize();
+        let hash: [u8; 32] = hash.into();
+        u128::from_be_bytes(std::array::from_fn(|at| hash[at]))
+    }
+}
+
+/// The queue as one caller sees it.
+#[derive(Clone, Debug)]
+pub(crate) struct Scoped {
+    queue: Arc<Queue>,
+    book: Arc<Book>,
+    caller: Caller,
+    /// What its ids are mixed with; zero changes nothing.
+    mask: u128,
+}
+
+impl Scoped {
+    pub(crate) fn new(guarded: &Guarded, book: &Arc<Book>, caller: Caller) -> Scoped {
+        let mask = caller.tenant.as_deref().map_or(0, |tenant| guarded.mask(tenant));
+        Scoped { queue: Arc::clone(&guarded.queue), book: Arc::clone(book), caller, mask }
+    }
+
+    /// The tokens, for who may have to do with them.
+    pub(crate) fn book(&self) -> &Book {
+        &self.book
+    }
+
+    /// The queue itself, for what is about more than one tenant's things.
+    pub(crate) fn whole(&self) -> Result<&Arc<Queue>, Denied> {
+        match &self.caller.tenant {
+            None => Ok(&self.queue),
+            Some(tenant) => Err(Denied::Forbidden(format!(
+                "this is about all tenants, and the token is for {tenant} only"
+            ))),
+        }
+    }
+
+    /// The queue itself, for what is about one tenant's things and names that tenant.
+    pub(crate) fn of(&self, tenant: &str) -> Result<&Arc<Queue>, Denied> {
+        self.own(tenant)?;
+        Ok(&self.queue)
+    }
+
+    /// An upload that the caller may know of.
+    pub(crate) async fn upload(&self, id: UploadId) -> Result<Upload, BlobError> {
+        let upload = self.queue.store().upload(id).await?;
+        if self.sees(&upload.new.tenant) { Ok(upload) } else { Err(BlobError::NotFound) }
+    }
+
+    /// What happens, to all tenants: whoever passes it on asks [`Scoped::sees`] of each event.
+    pub(crate) fn events(&self) -> &Ring {
+        self.queue.events()
+    }
+
+    /// Notes of all tenants: whoever passes one on asks [`Scoped::sees`] of it.
+    pub(crate) async fn notes(&self, shelf: &str) -> Result<Vec<Note>, Denied> {
+        Ok(self.queue.store().notes(shelf).await?)
+    }
+
+    /// Lets other servers know that somebody here wants to hear what happens there.
+    pub(crate) async fn watch(&self) -> Result<(), Denied> {
+        Ok(self.queue.store().watch().await?)
+    }
+
+    pub(crate) fn clock(&self) -> &SystemClock {
+        self.queue.clock()
+    }
+
+    /// Whether the caller may know of what belongs to a tenant.
+    pub(crate) fn sees(&self, tenant: &str) -> bool {
+        self.caller.tenant.as_deref().is_none_or(|own| *own == *tenant)
+    }
+
+    /// Refuses what the caller says of another tenant.
+    pub(crate) fn own(&self, tenant: &str) -> Result<(), Denied> {
+        match &self.caller.tenant {
+            Some(own) if **own != *tenant => {
+                Err(Denied::Forbidden(format!("the token is for the tenant {own} only")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The tenant of what the caller says without naming one.
+    pub(crate) fn tenant(&self) -> Arc<str> {
+        self.caller.tenant.clone().unwrap_or_else(|| TENANT.into())
+    }
+
+    /// Waits until the caller would be let in no more. Whatever lasts must end then.
+    pub(crate) async fn ended(&self) {
+        self.book.ended(&self.caller).await;
+    }
+
+    pub(crate) async fn enqueue(
+        &self,
+        items: Vec<NewItem>,
+        request: Option<RequestId>,
+    ) -> Result<Vec<Result<Enqueued, Refusal>>, Denied> {
+        items.iter().try_for_each(|item| self.own(&item.body.tenant))?;
+        Ok(self.queue.enqueue(items, self.request(request)).await?)
+    }
+
+    /// Work, until the caller's token is revoked.
+    pub(crate) async fn claim(
+        &self,
+        claim: Claim,
+        wait_ms: u64,
+        request: Option<RequestId>,
+    ) -> Result<Option<Grant<Work>>, Denied> {
+        self.claim_unless(claim, wait_ms, request, std::future::pending()).await
+    }
+
+    /// The same, and not once `gone` is over.
+    pub(crate) async fn claim_unless(
+        &self,
+        mut claim: Claim,
+        wait_ms: u64,
+        request: Option<RequestId>,
+        gone: impl Future<Output = ()>,
+    ) -> Result<Option<Grant<Work>>, Denied> {
+        claim.tenants.iter().try_for_each(|tenant| self.own(tenant))?;
+        if let Some(own) = &self.caller.tenant {
+            claim.tenants = vec![Arc::clone(own)];
+        }
+        // Not dropped halfway: what is being handed out when the token goes is handed out.
+        let revoked = AtomicBool::new(false);
+        let over = async {
+            tokio::select! {
+                () = gone => {}
+                () = self.ended() => revoked.store(true, Ordering::Relaxed),
+            }
+        };
+        let request = self.request(request);
+        let granted = self.queue.claim_unless(claim, wait_ms, request, over).await?;
+        if granted.is_none() && revoked.load(Ordering::Relaxed) {
+            return Err(Denied::Unauthorized);
+        }
+        Ok(granted.map(|mut grant| {
+            grant.lease = self.lease(grant.lease);
+            grant.items.iter_mut().for_each(|work| self.show(&mut work.item.state));
+            grant
+        }))
+    }
+
+    pub(crate) async fn renew(
+        &self,
+        lease: LeaseId,
+        lease_ms: Option<u64>,
+    ) -> Result<Renewed, Denied> {
+        let renewed = self.queue.renew(self.lease(lease), lease_ms).await;
+        renewed.map_err(|failure| match failure {
+            Failure::Refused(refusal) => self.lost(lease, refusal).into(),
+            failure => failure.into(),
+        })
+    }
+
+    pub(crate) async fn progress(
+        &self,
+        lease: LeaseId,
+        items: Vec<(ItemId, Progress)>,
+    ) -> Result<Vec<Result<(), Refusal>>, Denied> {
+        let each = self.queue.progress(self.lease(lease), items).await?;
+        Ok(each.into_iter().map(|each| each.map_err(|no| self.lost(lease, no))).collect())
+    }
+
+    pub(crate) async fn settle(
+        &self,
+        lease: LeaseId,
+        items: Vec<(ItemId, Outcome)>,
+        request: Option<RequestId>,
+    ) -> Result<Vec<Result<Settled, Refusal>>, Denied> {
+        for (_, outcome) in &items {
+            if let Outcome::Complete { spawn, .. } = outcome {
+                spawn.iter().try_for_each(|item| self.own(&item.body.tenant))?;
+            }
+        }
+        let command = Command::Settle { lease: self.lease(lease), items };
+        let id = self.request(request);
+        let Answer::Settled(each) = self.queue.submit(Request { id, command }).await? else {
+            return Err(Refusal::Internal.into());
+        };
+        Ok(each.into_iter().map(|each| each.map_err(|no| self.lost(lease, no))).collect())
+    }
+
+    /// Everything about an item that the caller may know of.
+    pub(crate) async fn inspect(&self, id: ItemId) -> Result<Option<Inspected>, Denied> {
+        let seen = self.queue.store().inspect(id).await?;
+        let seen = seen.filter(|seen| self.sees(&seen.body.tenant));
+        Ok(seen.map(|mut seen| {
+            self.show(&mut seen.item.state);
+            seen
+        }))
+    }
+
+    pub(crate) async fn explain(&self, id: ItemId) -> Result<Option<Explanation>, Denied> {
+        if !self.is_there(id).await? {
+            return Ok(None);
+        }
+        Ok(self.queue.explain(id).await?)
+    }
+
+    /// Children of an item. They are of its tenant.
+    pub(crate) async fn children(
+        &self,
+        id: ItemId,
+        from: u32,
+        limit: usize,
+    ) -> Result<Vec<ItemId>, Denied> {
+        if !self.is_there(id).await? {
+            return Ok(Vec::new());
+        }
+        Ok(self.queue.store().children(id, from, limit).await?)
+    }
+
+    pub(crate) async fn cancel(
+        &self,
+        item: ItemId,
+        request: Option<RequestId>,
+    ) -> Result<Cancelled, Denied> {
+        self.must_be_there(item).await?;
+        let (id, command) = (self.request(request), Command::Cancel { items: vec![item] });
+        let Answer::Cancelled(mut each) = self.queue.submit(Request { id, command }).await? else {
+            return Err(Refusal::Internal.into());
+        };
+        Ok(each.pop().unwrap_or(Err(Refusal::NotFound { item }))?)
+    }
+
+    pub(crate) async fn prioritise(&self, item: ItemId, priority: u8) -> Result<(), Denied> {
+        self.must_be_there(item).await?;
+        let each = self.queue.prioritise(vec![item], priority).await?.pop();
+        Ok(each.unwrap_or(Err(Refusal::NotFound { item }))?)
+    }
+
+    pub(crate) async fn retry(
+        &self,
+        item: ItemId,
+        mode: RetryMode,
+        from_stage: Option<Arc<str>>,
+        request: Option<RequestId>,
+    ) -> Result<Retried, Denied> {
+        self.must_be_there(item).await?;
+        Ok(self.queue.retry(item, mode, from_stage, self.request(request)).await?)
+    }
+
+    pub(crate) async fn delete(
+        &self,
+        item: ItemId,
+        request: Option<RequestId>,
+    ) -> Result<Deleted, Denied> {
+        self.must_be_there(item).await?;
+        Ok(self.queue.delete(item, self.request(request)).await?)
+    }
+
+    pub(crate) async fn pause(&self, scope: Scope) -> Result<(), Denied> {
+        self.must_own(&scope)?;
+        Ok(self.queue.pause(scope).await?)
+    }
+
+    pub(crate) async fn resume(&self, scope: Scope) -> Result<(), Denied> {
+        self.must_own(&scope)?;
+        Ok(self.queue.resume(scope).await?)
+    }
+
+    /// Items by status and place, as far as the caller may know.
+    pub(crate) async fn counts(&self) -> Result<Vec<Count>, Denied> {
+        let mut counts = self.queue.store().counts().await?;
+        counts.retain(|count| self.sees(&count.tenant));
+        Ok(counts)
+    }
+
+    /// Looks for so many items, for so long, among those that the caller may know of.
+    pub(crate) async fn search(
+        &self,
+        mut filter: find::Filter,
+        after: Option<ItemId>,
+        limit: usize,
+        within: Duration,
+    ) -> Result<find::Page, Denied> {
+        if let Some(own) = &self.caller.tenant {
+            if filter.tenant.as_ref().is_some_and(|asked| asked != own) {
+                return Ok(find::Page { items: Vec::new(), next: None });
+            }
+            filter.tenant = Some(Arc::clone(own));
+        }
+        let store = self.queue.store();
+        let mut page = crate::http::search(store, &filter, after, limit, within).await?;
+        page.items.iter_mut().for_each(|listed| self.show(&mut listed.item.state));
+        Ok(page)
+    }
+
+    /// What operators said about queues; to a caller with a tenant, about those it has items in.
+    pub(crate) async fn configured(&self) -> Result<find::Configured, Denied> {
+        let mut configured = self.queue.store().configured().await?;
+        if self.caller.tenant.is_some() {
+            let counts = self.counts().await?;
+            let is_known = |queue: &Arc<str>| counts.iter().any(|count| count.queue == *queue);
+            configured.settings.retain(|(queue, _)| is_known(queue));
+            configured.paused.retain(|scope| match &scope.tenant {
+                Some(tenant) => self.sees(tenant),
+                None => is_known(&scope.queue),
+            });
+        }
+        Ok(configured)
+    }
+
+    /// The workers that are present; to a caller with a tenant those that work for no other.
+    pub(crate) async fn workers(&self) -> Result<Vec<Worker>, Denied> {
+        let mut workers = self.queue.workers().await?;
+        if self.caller.tenant.is_some() {
+            workers.retain(|worker| {
+                let tenants = &worker.offers.tenants;
+                !tenants.is_empty() && tenants.iter().all(|tenant| self.sees(tenant))
+            });
+        }
+        Ok(workers)
+    }
+
+    /// A whole queue, or a stage of it, is everybody's.
+    fn must_own(&self, scope: &Scope) -> Result<(), Denied> {
+        match &scope.tenant {
+            Some(tenant) => self.own(tenant),
+            None => self.whole().map(drop),
+        }
+    }
+
+    async fn must_be_there(&self, item: ItemId) -> Result<(), Denied> {
+        if self.is_there(item).await? { Ok(()) } else { Err(Refusal::NotFound { item }.into()) }
+    }
+
+    /// Whether an item is there for the caller. An item never changes its tenant.
+    async fn is_there(&self, item: ItemId) -> Result<bool, Denied> {
+        Ok(self.caller.tenant.is_none() || self.inspect(item).await?.is_some())
+    }
+
+    /// A lease by the id that the caller knows, of the one that the store knows, and back.
+    fn lease(&self, LeaseId(id): LeaseId) -> LeaseId {
+        LeaseId(id ^ self.mask)
+    }
+
+    /// The id of a request that no other tenant can have chosen.
+    pub(crate) fn request(&self, request: Option<RequestId>) -> Option<RequestId> {
+        request.map(|RequestId(id)| RequestId(id ^ self.mask))
+    }
+
+    fn show(&self, state: &mut State) {
+        if let State::Leased { lease } = state {
+            *lease = self.lease(*lease);
+        }
+    }
+
+    /// To a caller with a tenant an item of another and one that does not exist are both not held
+    /// by its lease.
+    fn lost(&self, lease: LeaseId, refusal: Refusal) -> Refusal {
+        match refusal {
+            Refusal::LeaseLost { .. } => Refusal::LeaseLost { lease },
+            Refusal::NotFound { .. } if self.caller.tenant.is_some() => {
+                Refusal::LeaseLost { lease }
+            }
+            refusal => refusal,
+        }
+    }
+}

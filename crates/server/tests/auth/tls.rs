@@ -1,0 +1,121 @@
+//! TLS: a certificate that the test signed itself, read again while the server runs.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+
+use crate::rig::{Data, Reply, Server, create, said, windrow};
+
+/// Makes a certificate for localhost and its key.
+fn certify(dir: &Path, name: &str) -> (PathBuf, PathBuf) {
+    let (certificate, key) = (dir.join(format!("{name}.pem")), dir.join(format!("{name}.key")));
+    let mut openssl = Command::new("openssl");
+    openssl.args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]);
+    openssl.args(["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]);
+    openssl.args(["-addext", "basicConstraints=critical,CA:FALSE"]);
+    let made = openssl.arg("-out").arg(&certificate).arg("-keyout").arg(&key).output().unwrap();
+    assert!(made.status.success(), "{}", said(&made));
+    (certificate, key)
+}
+
+/// Asks whether the server is there, trusting one certificate. An error if that is not shown.
+fn ask(address: &str, trusted: &Path) -> std::io::Result<Reply> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(trusted).unwrap()).unwrap();
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let name = ServerName::try_from("localhost").unwrap();
+    let connection = ClientConnection::new(Arc::new(config), name).unwrap();
+    let mut stream = StreamOwned::new(connection, TcpStream::connect(address)?);
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")?;
+    let mut all = Vec::new();
+    // It may hang up without the goodbye of TLS.
+    let _ended = stream.read_to_end(&mut all);
+    Ok(Reply::read(&mut all.as_slice()))
+}
+
+#[test]
+fn a_server_speaks_tls_and_shows_a_new_certificate_after_a_hangup() {
+    let data = Data::new("tls");
+    let store = data.store();
+    let (certificate, key) = certify(&data.0, "one");
+    let (other, other_key) = certify(&data.0, "other");
+    let first = data.0.join("first.pem");
+    std::fs::copy(&certificate, &first).unwrap();
+    let flags = [
+        "--listen",
+        "127.0.0.1:0",
+        "--tls-cert",
+        certificate.to_str().unwrap(),
+        "--tls-key",
+        key.to_str().unwrap(),
+    ];
+    let admin = create(&store, &["--role", "admin"]);
+    let server = Server::start_with(&store, &flags, &[]);
+    assert_eq!(ask(&server.address, &first).unwrap().status, 200);
+    assert!(ask(&server.address, &other).is_err(), "another certificate is not trusted");
+    // Whoever does not speak TLS gets no answer of HTTP.
+    let mut plain = TcpStream::connect(&server.address).unwrap();
+    plain.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    let _ended = plain.read_to_end(&mut answer);
+    assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
+
+    let url = format!("https://localhost:{}", server.address.rsplit(':').next().unwrap());
+    let list = |roots: &Path| {
+        let mut command = windrow(&["token", "list", "--server", &url, "--ca"]);
+        command.arg(roots).env("WINDROW_TOKEN", &admin).output().unwrap()
+    };
+    let listed = list(&first);
+    assert!(said(&listed).contains("admin"), "{}", said(&listed));
+    assert!(said(&list(&other)).contains("is not trusted"));
+
+    // Files that do not belong together change nothing; when they do, the next one sees it.
+    std::fs::copy(&other, &certificate).unwrap();
+    server.signal("-HUP");
+    assert_eq!(ask(&server.address, &first).unwrap().status, 200);
+    std::fs::copy(&other_key, &key).unwrap();
+    server.signal("-HUP");
+    let began = std::time::Instant::now();
+    while ask(&server.address, &other).is_err() {
+        assert!(began.elapsed().as_secs() < 30, "it still shows the old one");
+    }
+    server.stop();
+}
+
+#[test]
+fn what_is_no_certificate_is_said_before_anything_listens() {
+    let data = Data::new("no-tls");
+    let (certificate, key) = certify(&data.0, "one");
+    let (_, other_key) = certify(&data.0, "other");
+    let empty = data.0.join("empty");
+    std::fs::write(&empty, "").unwrap();
+    let serve = |flags: &[(&str, &Path)]| {
+        let mut command = windrow(&["serve", "--listen", "127.0.0.1:0"]);
+        command.args(data.store());
+        for (flag, path) in flags {
+            command.arg(flag).arg(path);
+        }
+        let output = command.output().unwrap();
+        assert!(!output.status.success());
+        said(&output)
+    };
+    let told = serve(&[("--tls-cert", &certificate)]);
+    assert!(told.contains("go together"), "{told}");
+    let told = serve(&[("--tls-cert", &certificate), ("--tls-key", &other_key)]);
+    assert!(told.contains("is not the key of"), "{told}");
+    let told = serve(&[("--tls-cert", &empty), ("--tls-key", &key)]);
+    assert!(told.contains("no certificate"), "{told}");
+    let told = serve(&[("--tls-cert", &certificate), ("--tls-key", &data.0.join("none"))]);
+    assert!(told.contains("cannot read a private key"), "{told}");
+}
