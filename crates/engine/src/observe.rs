@@ -31,7 +31,7 @@ const MICROS: [u64; 16] = [
 const ATTEMPTS: [u64; 8] = [1, 2, 3, 4, 5, 10, 20, 50];
 
 /// Every verb, as [`Command::verb`] spells it.
-pub const VERBS: [&str; 18] = [
+pub const VERBS: [&str; 21] = [
     "enqueue",
     "claim",
     "renew",
@@ -44,8 +44,11 @@ pub const VERBS: [&str; 18] = [
     "pause",
     "resume",
     "configure",
+    "notify",
     "gate",
+    "limit",
     "blob",
+    "forget_blob",
     "note",
     "reclaim",
     "grace",

@@ -55,9 +55,16 @@ impl Server {
             .spawn()
             .unwrap();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        // What it does before it listens may be logged before.
         let mut first = String::new();
-        stderr.read_line(&mut first).unwrap();
-        let address = address(&first).unwrap_or_else(|| panic!("it said {first:?}"));
+        let address = loop {
+            let from = first.len();
+            let read = stderr.read_line(&mut first).unwrap();
+            assert!(read > 0, "it said {first:?}");
+            if let Some(address) = address(&first[from..]) {
+                break address;
+            }
+        };
         let said = Arc::new(Mutex::new(first));
         let reader = std::thread::spawn({
             let said = Arc::clone(&said);
