@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::JoinHandle;
 use windrow_engine::observe::Observer;
 use windrow_store::postgres::Address;
 
@@ -132,12 +133,7 @@ pub(super) fn place(config: &Config) -> anyhow::Result<Place> {
 async fn serve(config: &Config) -> anyhow::Result<()> {
     let (place, listen) = (place(config)?, config.listen);
     let mut signals = Signals::new()?;
-    let shown = match &place {
-        Place::Directory(path) => path.display().to_string(),
-        Place::Database(options) => {
-            format!("the database at {}", Address::parse(&options.url)?.shown())
-        }
-    };
+    let shown = shown(&place)?;
     let tls = config.tls.clone().map(Tls::open).transpose()?;
     let given = config.token_file.as_deref().map(given).transpose()?;
     let listener = bind(listen, "--listen").await?;
@@ -146,13 +142,8 @@ async fn serve(config: &Config) -> anyhow::Result<()> {
         None => None,
     };
     let open = Open::at(place).await?;
-    #[cfg_attr(not(feature = "otel"), expect(unused_mut, reason = "only traces add to it"))]
-    let mut observers: Vec<Arc<dyn Observer>> = vec![Arc::new(logs::Lines)];
-    #[cfg(feature = "otel")]
-    let tracer = config.otel.as_deref().map(otel::begin).transpose()?;
-    #[cfg(feature = "otel")]
-    observers.extend(tracer.clone().map(|tracer| tracer as Arc<dyn Observer>));
-    open.queue.observe(observers);
+    let observed = Observed::by(config)?;
+    open.queue.observe(observed.observers());
     let watch = Arc::new(Watch::new(Arc::clone(&open.queue), config.health));
     let rpc_listen = config.rpc.as_ref().map(|rpc| rpc.listen);
     let is_exposed = [Some(listen), rpc_listen].iter().flatten().any(|at| !at.ip().is_loopback());
@@ -171,30 +162,17 @@ async fn serve(config: &Config) -> anyhow::Result<()> {
     tokio::spawn(health::watch(watch));
     let supervisor = Supervisor::from_environment();
     supervisor.ready(&format!("serving {scheme}://{address}"));
-    let connections_max = room_for(config.connections_max);
     let ticking = tokio::spawn({
         let queue = Arc::clone(&open.queue);
         async move { queue.run().await }
     });
-    tokio::spawn(bulk::run(Arc::clone(&app)));
-    tokio::spawn(blobs::collect(Arc::clone(&open.queue)));
-    // It goes with the process: what it was about is due still at the next start.
-    tokio::spawn(schedules::run(Arc::clone(&open.queue)));
-    let courier = tokio::spawn(webhooks::run(Arc::clone(&app)));
-    tokio::spawn({
-        let app = Arc::clone(&app);
-        async move {
-            tokio::select! {
-                () = app.book.run() => {}
-                () = app.stops() => {}
-            }
-        }
-    });
+    let courier = begin_beside(&app, &open);
     tokio::spawn(reload(signal(SignalKind::hangup())?, tls.clone()));
     let by_rpc = match rpc_listener {
         Some((rpc, listener)) => Some(begin_rpc(&app, rpc, listener, config.drain)?),
         None => None,
     };
+    let connections_max = room_for(config.connections_max);
     let by_http = http::serve(Arc::clone(&app), listener, tls, connections_max, config.drain);
     let mut serving = tokio::spawn(async {
         match by_rpc {
@@ -220,14 +198,76 @@ async fn serve(config: &Config) -> anyhow::Result<()> {
                 ended = ended => ended.map(|()| false)?,
                 () = signals.next() => true,
             };
-            #[cfg(feature = "otel")]
-            if let Some(tracer) = tracer {
-                tracer.flush().await;
-            }
+            observed.flush().await;
             logs::stopped(address, &shown, at_once);
         }
     }
     Ok(())
+}
+
+/// Where the store is, without a password.
+fn shown(place: &Place) -> anyhow::Result<String> {
+    Ok(match place {
+        Place::Directory(path) => path.display().to_string(),
+        Place::Database(options) => {
+            format!("the database at {}", Address::parse(&options.url)?.shown())
+        }
+    })
+}
+
+/// Begins what a server does besides answering. Gives what is to be waited for when it stops; all
+/// else goes with the process, as what it was about is due still at the next start.
+fn begin_beside(app: &Arc<App>, open: &Open) -> JoinHandle<()> {
+    tokio::spawn(bulk::run(Arc::clone(app)));
+    tokio::spawn(blobs::collect(Arc::clone(&open.queue)));
+    tokio::spawn(schedules::run(Arc::clone(&open.queue)));
+    tokio::spawn({
+        let app = Arc::clone(app);
+        async move {
+            tokio::select! {
+                () = app.book.run() => {}
+                () = app.stops() => {}
+            }
+        }
+    });
+    tokio::spawn(webhooks::run(Arc::clone(app)))
+}
+
+/// Who is told of every command.
+struct Observed {
+    #[cfg(feature = "otel")]
+    tracer: Option<Arc<otel::Tracer>>,
+}
+
+impl Observed {
+    #[cfg_attr(
+        not(feature = "otel"),
+        expect(clippy::unnecessary_wraps, reason = "only traces can fail")
+    )]
+    fn by(config: &Config) -> anyhow::Result<Observed> {
+        #[cfg(not(feature = "otel"))]
+        let _nobody_else = config;
+        Ok(Observed {
+            #[cfg(feature = "otel")]
+            tracer: config.otel.as_deref().map(otel::begin).transpose()?,
+        })
+    }
+
+    fn observers(&self) -> Vec<Arc<dyn Observer>> {
+        #[cfg_attr(not(feature = "otel"), expect(unused_mut, reason = "only traces add to it"))]
+        let mut all: Vec<Arc<dyn Observer>> = vec![Arc::new(logs::Lines)];
+        #[cfg(feature = "otel")]
+        all.extend(self.tracer.clone().map(|tracer| tracer as Arc<dyn Observer>));
+        all
+    }
+
+    /// What was not sent yet is sent.
+    async fn flush(&self) {
+        #[cfg(feature = "otel")]
+        if let Some(tracer) = &self.tracer {
+            tracer.flush().await;
+        }
+    }
 }
 
 /// A token that the operator brings along.

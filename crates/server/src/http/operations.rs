@@ -90,14 +90,6 @@ fn of_items() -> Vec<Operation> {
         of(Method::GET, "/queue/{id}", Role::Viewer, "Everything about an item.", get(items::show))
             .gives::<Item>(200),
         of(
-            Method::DELETE,
-            "/queue/{id}",
-            Role::Operator,
-            "Remove an ended item, with everything below it, for good.",
-            delete(items::remove),
-        )
-        .gives::<Removed>(200),
-        of(
             Method::GET,
             "/queue/{id}/explain",
             Role::Viewer,
@@ -114,6 +106,20 @@ fn of_items() -> Vec<Operation> {
         )
         .asks(&[("from", "the first ordinal to show"), ("limit", "how many; 50, at most 200")])
         .gives::<Tree>(200),
+    ]
+}
+
+fn of_operators() -> Vec<Operation> {
+    let of = Operation::new;
+    vec![
+        of(
+            Method::POST,
+            "/queue/{id}/prioritise",
+            Role::Operator,
+            "Give an item that has not ended another priority.",
+            post(items::prioritise),
+        )
+        .takes::<Prioritise>(),
         of(
             Method::POST,
             "/queue/{id}/cancel",
@@ -132,20 +138,14 @@ fn of_items() -> Vec<Operation> {
         )
         .takes::<Retry>()
         .gives::<Retried>(200),
-    ]
-}
-
-fn of_operators() -> Vec<Operation> {
-    let of = Operation::new;
-    vec![
         of(
-            Method::POST,
-            "/queue/{id}/prioritise",
+            Method::DELETE,
+            "/queue/{id}",
             Role::Operator,
-            "Give an item that has not ended another priority.",
-            post(items::prioritise),
+            "Remove an ended item, with everything below it, for good.",
+            delete(items::remove),
         )
-        .takes::<Prioritise>(),
+        .gives::<Removed>(200),
     ]
 }
 
