@@ -165,8 +165,14 @@ pub(crate) struct Reply {
 
 impl Reply {
     pub(crate) fn read(stream: &mut impl std::io::Read) -> Reply {
-        let mut all = Vec::new();
-        stream.read_to_end(&mut all).unwrap();
+        let (mut all, mut some) = (Vec::new(), [0; 65_536]);
+        while let Ok(count @ 1..) = stream.read(&mut some) {
+            all.extend_from_slice(&some[..count]);
+            // What goes on for ever has said enough once it began.
+            if all.windows(17).any(|part| part == b"text/event-stream") {
+                break;
+            }
+        }
         let all = String::from_utf8(all).unwrap();
         let (head, text) = all.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{all:?}"));
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();

@@ -66,7 +66,7 @@ fn every_operation_that_takes_an_id_answers_for_a_foreign_one_as_for_none() {
             Some("lease") => (lease.as_str(), NO_LEASE),
             Some("upload") => (upload.as_str(), NO_LEASE),
             // Each tenant has its own under the same name, or nobody with a tenant has any.
-            Some("sha256" | "name") => ("daily", "weekly"),
+            Some("sha256" | "name" | "resource") => ("daily", "weekly"),
             Some(other) => panic!("say here whose {{{other}}} is, in {method} {path}"),
         };
         let ask = |what: &str, token: &str| {
