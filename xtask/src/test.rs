@@ -83,7 +83,7 @@ const STEPS: &[Step] = &[
         remedy: "the failing test's name is a sentence about what no longer holds; \
                  `cargo test --workspace NAME` repeats it",
         run: || {
-            let mut tests = cargo::cargo(&["test", "--workspace"]);
+            let mut tests = cargo::cargo(&["test", "--workspace", "--no-fail-fast"]);
             cargo::run(schemathesis::told(postgres::told(&mut tests))).map(|()| None)
         },
     },

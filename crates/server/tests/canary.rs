@@ -67,7 +67,7 @@ fn headers() -> [String; 6] {
         format!("x-api-key: {SECRET}"),
         format!("traceparent: {SECRET}"),
         format!("user-agent: {SECRET}"),
-        format!("content-type: application/json; charset={SECRET}"),
+        format!("content-type: application/json; version={SECRET}"),
     ]
 }
 
@@ -218,6 +218,8 @@ fn nothing_leaks(flags: &[&str], settings: &[(&str, &str)]) -> String {
     for path in ["/healthz", "/readyz", "/docs", "/nothing", "/api/v1/nothing"] {
         heard.hear(path, &send(&server, "GET", path, SECRET));
     }
+    let charset = format!("content-type: application/json; charset={SECRET}");
+    heard.hear("odd charset", &server.send("POST", "/api/v1/claims", &[&charset], "{}"));
     heard.hear("odd method", &send(&server, "HUNTER", "/api/v1/claims", SECRET));
     let metrics = loop {
         let metrics = server.get("/metrics").text + &server.get("/api/v1/health").text;

@@ -60,7 +60,8 @@ impl Filter {
             said.split(',').map(str::trim).filter(|word| !word.is_empty()).map(Into::into).collect()
         };
         let status = |word: &String| {
-            let unknown = || Failed::new(Code::Malformed, format!("{word:?} is not a status"));
+            let detail = "status: pending, processing, completed, failed, cancelled or skipped";
+            let unknown = || Failed::new(Code::Malformed, detail);
             Status::parse(word).ok_or_else(unknown)
         };
         Ok(Filter {

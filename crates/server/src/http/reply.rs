@@ -206,7 +206,7 @@ fn content_type(headers: &HeaderMap) -> Result<Option<String>, Failed> {
         let (name, value) = part.split_once('=').unwrap_or((part, ""));
         let is_utf8 = value.trim_matches('"').eq_ignore_ascii_case("utf-8");
         if name.trim().eq_ignore_ascii_case("charset") && !is_utf8 {
-            return refused(format!("{part:?}: JSON is read as utf-8"));
+            return refused("the charset is another one; JSON is read as utf-8".into());
         }
     }
     Ok(Some(kind))
