@@ -169,7 +169,7 @@ async fn serve(config: &Config) -> anyhow::Result<()> {
     let courier = begin_beside(&app, &open);
     tokio::spawn(reload(signal(SignalKind::hangup())?, tls.clone()));
     let by_rpc = match rpc_listener {
-        Some((rpc, listener)) => Some(begin_rpc(&app, rpc, listener, config.drain)?),
+        Some((rpc, listener)) => Some(begin_rpc(&app, rpc, listener, (format, config.drain))?),
         None => None,
     };
     let connections_max = room_for(config.connections_max);
@@ -301,8 +301,8 @@ async fn reload(mut asked: Signal, tls: Option<Tls>) {
     while asked.recv().await.is_some() {
         let Some(tls) = &tls else { continue };
         match tls.reload() {
-            Ok(()) => eprintln!("windrow: the certificate was read again"),
-            Err(error) => eprintln!("windrow: the certificate stays as it was: {error:#}"),
+            Ok(()) => logs::certificate_read(None),
+            Err(error) => logs::certificate_read(Some(&error)),
         }
     }
 }
@@ -314,7 +314,7 @@ fn room_for(wanted: usize) -> usize {
     let files = rlimit::increase_nofile_limit(wanted as u64 + RESERVED).unwrap_or(1_024);
     let room = files.saturating_sub(RESERVED).max(64) as usize;
     if room < wanted {
-        eprintln!("windrow: at most {room} connections, because {files} files may be open");
+        logs::little_room(room, files);
     }
     room.min(wanted)
 }
@@ -330,10 +330,10 @@ fn begin_rpc(
     app: &Arc<App>,
     config: &Rpc,
     listener: TcpListener,
-    drain: Duration,
+    (format, drain): (logs::Format, Duration),
 ) -> anyhow::Result<impl Future<Output = std::io::Result<()>> + use<>> {
     let Rpc { queue, deadlines, .. } = config;
-    eprintln!("windrow: RPC is at {}, its plain calls on queue {queue}", listener.local_addr()?);
+    logs::rpc_started(format, listener.local_addr()?, queue);
     let shared = rpc::Shared::new(Arc::clone(app), queue);
     Ok(rpc::serve(shared, listener, *deadlines, drain))
 }

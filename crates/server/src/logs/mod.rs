@@ -95,6 +95,30 @@ pub(crate) fn started(format: Format, scheme: &str, address: SocketAddr, store: 
     tracing::info!(scheme, %address, store, version = env!("CARGO_PKG_VERSION"), "started");
 }
 
+/// The same over RPC.
+pub(crate) fn rpc_started(format: Format, address: SocketAddr, queue: &str) {
+    if format == Format::Text {
+        eprintln!("windrow: RPC is at {address}, its plain calls on queue {queue}");
+    }
+    tracing::info!(%address, "started RPC");
+}
+
+/// The certificate was to be read again; why it was not, if so.
+pub(crate) fn certificate_read(error: Option<&anyhow::Error>) {
+    match error {
+        None => tracing::info!("the certificate was read again"),
+        Some(error) => {
+            let reason = format!("{error:#}");
+            tracing::error!(reason, "the certificate stays as it was");
+        }
+    }
+}
+
+/// There can be fewer connections than there may be.
+pub(crate) fn little_room(connections: usize, files: u64) {
+    tracing::warn!(connections, files, "few files may be open, and so few connections");
+}
+
 /// Other machines reach the server, and whoever is in between reads along.
 pub(crate) fn unencrypted() {
     tracing::warn!(

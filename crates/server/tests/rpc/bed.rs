@@ -56,11 +56,13 @@ impl Server {
             .spawn()
             .unwrap();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
-        let mut line = |begins: &str| {
+        // Lines of the log may come between.
+        let mut line = |begins: &str| loop {
             let mut said = String::new();
-            stderr.read_line(&mut said).unwrap();
-            let after = said.split(begins).nth(1).and_then(|rest| rest.split(',').next());
-            after.unwrap_or_else(|| panic!("it said {said:?}")).to_owned()
+            assert!(stderr.read_line(&mut said).unwrap() > 0, "it ended before it said {begins}");
+            if let Some(rest) = said.split(begins).nth(1) {
+                break rest.split(',').next().unwrap_or_default().to_owned();
+            }
         };
         let (http, rpc) = (line("http://"), line("RPC is at "));
         let said = Arc::new(Mutex::new(String::new()));
