@@ -177,8 +177,8 @@ fn whoever_settles_learns_what_happened_at_another_server() -> anyhow::Result<()
 
         let all = [cancelled, released, stays].map(|id| (id, Outcome::complete()));
         let statuses = settle(&here, grant.lease, all.into()).await?;
-        // Cancelling took the first from its holder; the second is answered as it was settled.
-        let [Err(Refusal::LeaseLost { .. }), Ok(Ending::Released), Ok(Ending::Completed)] =
+        // Cancelling took the first from its holder; the second was settled as something else.
+        let [Err(Refusal::LeaseLost { .. }), Err(Refusal::Invalid { .. }), Ok(Ending::Completed)] =
             &statuses[..]
         else {
             anyhow::bail!("{statuses:?}")
