@@ -165,8 +165,13 @@ impl<S: Store, C: Clock> Engine<S, C> {
         Ok((handled, true))
     }
 
-    /// The same for sweeping.
-    async fn sweep(&self, until: Timestamp) -> Result<(u64, bool), Failure> {
+    /// Says how much time lies between two sweeps.
+    pub fn sweep_every(&self, every_ms: u64) {
+        self.jobs().lock().sweep.every_ms = every_ms.max(STEP_MAX_MS);
+    }
+
+    /// The same for sweeping, which anybody may do at any time.
+    pub async fn sweep(&self, until: Timestamp) -> Result<(u64, bool), Failure> {
         let mut handled = 0;
         for _ in 0..SLICES_MAX {
             let answer = self.submit(Command::Sweep { limit: COMMAND_ITEMS_MAX }).await?;

@@ -18,6 +18,8 @@ mod store;
 mod supervisor;
 mod tls;
 mod webhooks;
+mod work;
+mod workers;
 
 use clap::Parser;
 

@@ -50,6 +50,8 @@ pub(crate) struct Book {
     anybody: Caller,
     /// An admin's token that the operator brought along, and that is on no shelf.
     given: Option<(Hash, Caller)>,
+    /// The secret that runs the declared workers, and opens nothing else.
+    secret: Option<(Hash, Caller)>,
     /// Other machines can reach the server.
     is_exposed: bool,
     known: watch::Sender<Arc<Known>>,
@@ -75,12 +77,14 @@ impl Book {
     pub(crate) async fn open(
         queue: Arc<Queue>,
         given: Option<&str>,
+        secret: Option<&str>,
         is_exposed: bool,
     ) -> Result<Book, Denied> {
         let book = Book {
             queue,
             anybody: Caller::admin("(anybody)", By::Nothing),
             given: given.map(|text| (Hash::of(text), Caller::admin("(token file)", By::Given))),
+            secret: secret.map(|text| (Hash::of(text), Caller::scheduler())),
             is_exposed,
             known: watch::Sender::default(),
             read_at_ms: AtomicU64::new(0),
@@ -138,6 +142,19 @@ impl Book {
             tenant: entry.kept.tenant.clone(),
             by: By::Token(Arc::clone(id)),
         })
+    }
+
+    /// The same for what the workers' secret opens: that, or a token. Whoever shows neither is let
+    /// in only by a server that is open and has no such secret.
+    pub(crate) async fn authenticate_worker(&self, shown: Option<&str>) -> Result<Caller, Denied> {
+        let Some((hash, caller)) = &self.secret else { return self.authenticate(shown).await };
+        if shown.is_some_and(|shown| hash.is(&Hash::of(shown))) {
+            return Ok(caller.clone());
+        }
+        match self.authenticate(shown).await? {
+            Caller { by: By::Nothing, .. } => Err(Denied::Unauthorized),
+            caller => Ok(caller),
+        }
     }
 
     /// Waits until a caller would be let in no more. Whatever lasts longer than a moment ends then.

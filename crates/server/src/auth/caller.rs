@@ -36,6 +36,12 @@ impl Caller {
         Caller { name: name.into(), role: Role::Admin, tenant: None, by }
     }
 
+    /// Whoever has the secret that runs the declared workers.
+    pub(super) fn scheduler() -> Caller {
+        let name = "(workers' secret)".into();
+        Caller { name, role: Role::Worker, tenant: None, by: By::Given }
+    }
+
     /// The id of its token, if it has one.
     pub(crate) fn token(&self) -> Option<&Arc<str>> {
         match &self.by {

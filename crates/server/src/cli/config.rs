@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::serve::Flags;
-use crate::config::{Config, KEYS, Layers};
+use crate::config::{Config, KEYS, Key, Layers};
 
 /// The file that is read if none is named.
 const FILE: &str = "windrow.toml";
@@ -59,20 +59,30 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let layers = flags.layers()?;
     let config = Config::new(&layers)?;
     let mut out = std::io::stdout().lock();
-    for key in KEYS {
+    for (key, name) in KEYS.iter().flat_map(|key| names(key, &layers)) {
         // The directory that is worked out is shown too, unless there is a database instead.
         let worked_out = (key.name == "store.data_dir" && config.store.is_none())
             .then(|| config.data_dir.display().to_string());
-        let value = match layers.get(key.name).map(str::to_owned).or(worked_out) {
+        let value = match layers.get(&name).map(str::to_owned).or(worked_out) {
             Some(_) if key.is_secret => "(set)".to_owned(),
             Some(value) => written(&value),
             None => "(not set)".to_owned(),
         };
-        let from = if *origin { format!("  # {}", layers.story(key)) } else { String::new() };
+        let from =
+            if *origin { format!("  # {}", layers.story(key, &name)) } else { String::new() };
         std::io::Write::write_fmt(&mut out, format_args!("# {}\n", key.what))?;
-        std::io::Write::write_fmt(&mut out, format_args!("{} = {value}{from}\n", key.name))?;
+        std::io::Write::write_fmt(&mut out, format_args!("{name} = {value}{from}\n"))?;
     }
     Ok(())
+}
+
+/// A key by its name, or by all names that were declared.
+fn names<'a>(key: &'a Key, layers: &Layers) -> Vec<(&'a Key, String)> {
+    if key.is_one() {
+        return vec![(key, key.name.to_owned())];
+    }
+    let declared = layers.names("workers");
+    declared.iter().map(|name| (key, key.name.replace("NAME", name))).collect()
 }
 
 /// A value as it would stand in the file.

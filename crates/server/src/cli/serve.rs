@@ -30,6 +30,9 @@ use crate::supervisor::Supervisor;
 use crate::tls::Tls;
 use crate::webhooks;
 
+/// How long commands that did not end in time may take to be ended, and their items handed back.
+const HANDED_BACK: Duration = Duration::from_secs(10);
+
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -147,7 +150,8 @@ async fn serve(config: &Config) -> anyhow::Result<()> {
     let watch = Arc::new(Watch::new(Arc::clone(&open.queue), config.health));
     let rpc_listen = config.rpc.as_ref().map(|rpc| rpc.listen);
     let is_exposed = [Some(listen), rpc_listen].iter().flatten().any(|at| !at.ip().is_loopback());
-    let access = Access { given, is_exposed, hosts: config.hosts.clone() };
+    let access =
+        Access { given, is_exposed, hosts: config.hosts.clone(), workers: config.workers.clone() };
     let beside = (Arc::clone(&watch), config.webhooks.clone());
     let app = App::open(Arc::clone(&open.queue), access, beside).await?;
     if is_exposed {
@@ -156,6 +160,7 @@ async fn serve(config: &Config) -> anyhow::Result<()> {
     let (format, address) = (config.log.0, listener.local_addr()?);
     let scheme = if tls.is_some() { "https" } else { "http" };
     logs::started(format, scheme, address, &shown);
+    config.seeds.iter().for_each(|(variable, key)| logs::named_otherwise(variable, key));
     if is_exposed && tls.is_none() {
         logs::unencrypted();
     }
@@ -166,6 +171,7 @@ async fn serve(config: &Config) -> anyhow::Result<()> {
         let queue = Arc::clone(&open.queue);
         async move { queue.run().await }
     });
+    open.queue.sweep_every(config.sweep.as_millis() as u64);
     let courier = begin_beside(&app, &open);
     tokio::spawn(reload(signal(SignalKind::hangup())?, tls.clone()));
     let by_rpc = match rpc_listener {
@@ -192,6 +198,7 @@ async fn serve(config: &Config) -> anyhow::Result<()> {
                 serving.await??;
                 // What is being delivered now is delivered; what is not is sent again later.
                 let _in_time = tokio::time::timeout(config.drain, courier).await;
+                let _in_time = tokio::time::timeout(HANDED_BACK, app.workers.ended()).await;
                 anyhow::Ok(())
             };
             let at_once = tokio::select! {
@@ -230,6 +237,7 @@ fn begin_beside(app: &Arc<App>, open: &Open) -> JoinHandle<()> {
             }
         }
     });
+    app.workers.begin();
     tokio::spawn(webhooks::run(Arc::clone(app)))
 }
 

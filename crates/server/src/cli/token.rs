@@ -117,7 +117,7 @@ impl At {
                         an admin's token in WINDROW_TOKEN";
             anyhow::anyhow!("{error:#}{}", if is_dir { hint } else { "" })
         })?;
-        let book = Box::new(Book::open(Arc::clone(&open.queue), None, true).await?);
+        let book = Box::new(Book::open(Arc::clone(&open.queue), None, None, true).await?);
         let audit = Audit::new(Arc::clone(&open.queue));
         Ok(Reach::Store { book, audit, open })
     }

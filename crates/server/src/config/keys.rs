@@ -1,4 +1,7 @@
 //! The keys that exist.
+//!
+//! `NAME` in a key stands for any name: `workers.NAME.queues` is `workers.ingestion.queues` and
+//! whatever else somebody declares.
 
 use windrow_wire::read::distance;
 
@@ -10,11 +13,21 @@ pub(crate) struct Key {
     pub(crate) default: Option<&'static str>,
     /// It may hold a password, and is never shown.
     pub(crate) is_secret: bool,
+    /// It may be an array of texts.
+    pub(crate) is_list: bool,
     pub(crate) what: &'static str,
 }
 
 const fn key(name: &'static str, default: Option<&'static str>, what: &'static str) -> Key {
-    Key { name, default, is_secret: false, what }
+    Key { name, default, is_secret: false, is_list: false, what }
+}
+
+const fn list(name: &'static str, what: &'static str) -> Key {
+    Key { is_list: true, ..key(name, None, what) }
+}
+
+const fn secret(name: &'static str, what: &'static str) -> Key {
+    Key { is_secret: true, ..key(name, None, what) }
 }
 
 pub(crate) const KEYS: &[Key] = &[
@@ -40,6 +53,21 @@ pub(crate) const KEYS: &[Key] = &[
         None,
         "where traces go by OTLP/HTTP, such as http://127.0.0.1:4318; needs the feature otel",
     ),
+    key(
+        "queue.max_attempts",
+        Some("3"),
+        "how often work is tried in queues whose settings do not say it; 0 for no limit",
+    ),
+    key(
+        "queue.page_lease_s",
+        Some("120"),
+        "how many seconds a page or a chunk may be in work without a word from its worker",
+    ),
+    key(
+        "queue.sweep_s",
+        Some("1"),
+        "how many seconds lie between two looks for what is past its keeping",
+    ),
     key("server.listen", Some("127.0.0.1:7117"), "where to listen for HTTP"),
     key("server.connections_max", Some("10000"), "how many connections there may be at once"),
     key(
@@ -63,9 +91,8 @@ pub(crate) const KEYS: &[Key] = &[
         Some("3600000"),
         "how long a connection over RPC may be without a word and without a call under way",
     ),
-    key(
+    list(
         "server.hosts",
-        None,
         "names by which the server may be called besides its addresses, with commas between them",
     ),
     key("server.tls_cert", None, "the server's certificate, in PEM; with it HTTP is HTTPS"),
@@ -75,10 +102,7 @@ pub(crate) const KEYS: &[Key] = &[
         None,
         "the directory that holds the store's files; by default windrow in your state directory",
     ),
-    Key {
-        is_secret: true,
-        ..key("store.url", None, "the database that holds the store, as postgres://…")
-    },
+    secret("store.url", "the database that holds the store, as postgres://…"),
     key(
         "webhooks.allow",
         Some(""),
@@ -90,16 +114,80 @@ pub(crate) const KEYS: &[Key] = &[
         "the file with certificates that webhooks trust; else the system's",
     ),
     key("webhooks.timeout_ms", Some("10000"), "how long the receiver of a webhook may take"),
+    key("workers.enabled", Some("false"), "whether the declared workers work by themselves"),
+    key(
+        "workers.heartbeat_s",
+        Some("30"),
+        "how many seconds lie between two signs of life of a worker here; less than half a lease",
+    ),
+    key(
+        "workers.poll_s",
+        Some("5"),
+        "how many seconds a worker that works by itself waits for work before it asks again",
+    ),
+    secret("workers.secret", "who says this may run the declared workers; 32 characters or more"),
+    list("workers.NAME.queues", "the queues that this worker takes from; all if none is named"),
+    list("workers.NAME.kinds", "the kinds of items that it takes; all if none is named"),
+    list("workers.NAME.stages", "the stages that it does; all if none is named"),
+    list(
+        "workers.NAME.command",
+        "what does the work: a program with its arguments, or a line for the shell",
+    ),
+    key("workers.NAME.max_jobs", Some("3"), "how many items it does when it is called"),
+    key("workers.NAME.budget_s", Some("60"), "how many seconds it may take when it is called"),
+    key("workers.NAME.timeout_s", None, "how many seconds one item may take"),
+    key("workers.NAME.concurrency", Some("1"), "how many items it does at once by itself"),
 ];
+
+/// What stands for any name.
+const ANY: &str = "NAME";
+
+impl Key {
+    /// Whether it is one key, and not one for every name.
+    pub(crate) fn is_one(&self) -> bool {
+        !self.name.split('.').any(|part| part == ANY)
+    }
+
+    fn is(&self, name: &str) -> bool {
+        let is_part = |(key, part): (&str, &str)| match key {
+            ANY => is_name(part),
+            _ => key == part,
+        };
+        let (key, said) = (self.name.split('.'), name.split('.'));
+        key.clone().count() == said.clone().count() && key.zip(said).all(is_part)
+    }
+}
+
+/// Whether somebody may give something this name.
+fn is_name(text: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    !text.is_empty() && text.bytes().all(is_plain)
+}
 
 /// The key of this name.
 pub(super) fn find(name: &str) -> Option<&'static Key> {
-    KEYS.iter().find(|key| key.name == name)
+    KEYS.iter().find(|key| key.is(name))
 }
+
+/// The names that the environment of the seeds' systems has for keys of ours.
+pub(super) const SEEDS: [(&str, &str); 7] = [
+    ("TASK_QUEUE_ENABLED", "workers.enabled"),
+    ("TASK_QUEUE_CHECK_INTERVAL", "queue.sweep_s"),
+    ("WORKER_POLL_INTERVAL", "workers.poll_s"),
+    ("HEARTBEAT_INTERVAL", "workers.heartbeat_s"),
+    ("STALE_TASK_TIMEOUT", "queue.page_lease_s"),
+    ("MAX_TASK_RETRIES", "queue.max_attempts"),
+    ("CRON_SECRET", "workers.secret"),
+];
 
 /// The key that was probably meant.
 pub(super) fn near(name: &str) -> Option<&'static str> {
-    let distances = KEYS.iter().map(|key| (distance(name, key.name), key.name));
+    // A slip in what follows a name is told with that name left open.
+    let open = match name.split('.').collect::<Vec<_>>()[..] {
+        ["workers", _, last] => format!("workers.{ANY}.{last}"),
+        _ => name.to_owned(),
+    };
+    let distances = KEYS.iter().map(|key| (distance(&open, key.name), key.name));
     let (distance, nearest) = distances.min()?;
     // `listen` alone is `server.listen`, and three wrong letters are still a slip.
     let part = |key: &&Key| key.name.rsplit('.').next() == Some(name);
@@ -116,6 +204,20 @@ mod tests {
         assert_eq!(near("server.lisen"), Some("server.listen"));
         assert_eq!(near("listen"), Some("server.listen"));
         assert_eq!(near("database.password"), None);
+        assert_eq!(near("workers.thumbs.comand"), Some("workers.NAME.command"));
+    }
+
+    #[test]
+    fn a_key_for_every_name_is_found_by_each() {
+        let name = |text| find(text).map(|key| key.name);
+        assert_eq!(name("workers.thumb-nails.queues"), Some("workers.NAME.queues"));
+        assert_eq!(name("workers.enabled"), Some("workers.enabled"));
+        for wrong in ["workers..queues", "workers.a b.queues", "workers.queues", "workers.a.b.c"] {
+            assert_eq!(name(wrong), None, "{wrong}");
+        }
+        for (variable, key) in SEEDS {
+            assert_eq!(name(key), Some(key), "{variable}");
+        }
     }
 
     #[test]

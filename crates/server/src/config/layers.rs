@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use anyhow::Context as _;
 
-use super::keys::{KEYS, Key, find, near};
+use super::keys::{KEYS, Key, SEEDS, find, near};
 
 /// The prefix of our environment variables: `WINDROW_SERVER__LISTEN` is `server.listen`.
 const PREFIX: &str = "WINDROW_";
@@ -37,9 +37,9 @@ impl fmt::Display for Origin {
 /// What was said last about each key.
 #[derive(Debug)]
 pub(crate) struct Layers {
-    values: BTreeMap<&'static str, (String, Origin)>,
+    values: BTreeMap<String, (String, Origin)>,
     /// What was said before, and counts no more.
-    before: BTreeMap<&'static str, Vec<(String, Origin)>>,
+    before: BTreeMap<String, Vec<(String, Origin)>>,
     warnings: Vec<String>,
 }
 
@@ -47,8 +47,8 @@ impl Layers {
     /// Nothing but the defaults.
     pub(crate) fn new() -> Layers {
         let default =
-            |key: &'static Key| Some((key.name, (key.default?.to_owned(), Origin::Default)));
-        let values = KEYS.iter().filter_map(default).collect();
+            |key: &Key| Some((key.name.to_owned(), (key.default?.to_owned(), Origin::Default)));
+        let values = KEYS.iter().filter(|key| key.is_one()).filter_map(default).collect();
         Layers { values, before: BTreeMap::new(), warnings: Vec::new() }
     }
 
@@ -71,11 +71,22 @@ impl Layers {
         Ok(self)
     }
 
-    /// What the environment says.
+    /// What the environment says: by the names of the seeds, and over that by ours.
     pub(crate) fn with_environment(
         mut self,
         variables: impl Iterator<Item = (String, String)>,
     ) -> anyhow::Result<Layers> {
+        let variables: Vec<(String, String)> = variables.collect();
+        for (variable, value) in &variables {
+            let (named, in_a_file) = match variable.strip_suffix(IN_A_FILE) {
+                Some(named) => (named, true),
+                None => (variable.as_str(), false),
+            };
+            let Some((_, key)) = SEEDS.iter().find(|(seed, _)| *seed == named) else { continue };
+            let value = if in_a_file { held_by(variable, value)? } else { value.clone() };
+            self.set(key, value, Origin::Environment(variable.clone()))
+                .with_context(|| variable.clone())?;
+        }
         for (variable, value) in variables {
             let Some(name) = variable.strip_prefix(PREFIX).filter(|name| name.contains("__"))
             else {
@@ -86,11 +97,7 @@ impl Layers {
             let in_a_file = dotted.strip_suffix(&IN_A_FILE.to_ascii_lowercase());
             let origin = Origin::Environment(variable.clone());
             match in_a_file.filter(|_| find(&dotted).is_none()) {
-                Some(name) => {
-                    let text = std::fs::read_to_string(&value);
-                    let text = text.with_context(|| format!("{variable}: cannot read {value}"))?;
-                    self.set(name, text.trim_end_matches(['\r', '\n']).to_owned(), origin)
-                }
+                Some(name) => self.set(name, held_by(&variable, &value)?, origin),
                 None => self.set(&dotted, value, origin),
             }
             .with_context(|| variable.clone())?;
@@ -127,19 +134,54 @@ impl Layers {
             _ => None,
         };
         let is_earlier = |(_, said): &(String, Origin)| said.layer() < origin.layer();
-        if let Some(other) = other.filter(|other| self.values.get(other).is_some_and(is_earlier)) {
+        if let Some(other) = other.filter(|other| self.values.get(*other).is_some_and(is_earlier)) {
             self.values.remove(other);
         }
-        if let Some(said) = self.values.insert(key.name, (value, origin))
+        if let Some(said) = self.values.insert(name.to_owned(), (value, origin))
             && said.1 != Origin::Default
         {
-            self.before.entry(key.name).or_default().push(said);
+            self.before.entry(name.to_owned()).or_default().push(said);
         }
         Ok(())
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
-        self.values.get(name).map(|(value, _)| value.as_str())
+        let said = self.values.get(name).map(|(value, _)| value.as_str());
+        said.or_else(|| find(name)?.default)
+    }
+
+    /// The texts of a list: an array, or with commas between them.
+    pub(crate) fn list(&self, name: &str) -> anyhow::Result<Vec<String>> {
+        let value = self.get(name).unwrap_or_default();
+        if let Some(array) = array(value) {
+            return array.with_context(|| format!("{name} ({})", self.origin(name)));
+        }
+        let names = value.split(',').map(str::trim).filter(|name| !name.is_empty());
+        Ok(names.map(str::to_owned).collect())
+    }
+
+    /// Every name of which something is said under a table, such as `workers`.
+    pub(crate) fn names(&self, table: &str) -> Vec<String> {
+        let name = |key: &String| match key.split('.').collect::<Vec<_>>()[..] {
+            [first, name, _] if first == table => Some(name.to_owned()),
+            _ => None,
+        };
+        let mut names: Vec<String> = self.values.keys().filter_map(name).collect();
+        names.dedup();
+        names
+    }
+
+    /// The environment's names of other systems that count.
+    pub(crate) fn seeds(&self) -> Vec<(&str, &str)> {
+        let mut all: Vec<(&str, &str)> = Vec::new();
+        for (key, (_, origin)) in &self.values {
+            if let Origin::Environment(name) = origin
+                && !name.starts_with(PREFIX)
+            {
+                all.push((name, key));
+            }
+        }
+        all
     }
 
     pub(crate) fn origin(&self, name: &str) -> Origin {
@@ -147,9 +189,9 @@ impl Layers {
     }
 
     /// Who said it, and whom that overrules.
-    pub(crate) fn story(&self, key: &Key) -> String {
-        let mut story = self.origin(key.name).to_string();
-        for (value, origin) in self.before.get(key.name).into_iter().flatten().rev() {
+    pub(crate) fn story(&self, key: &Key, name: &str) -> String {
+        let mut story = self.origin(name).to_string();
+        for (value, origin) in self.before.get(name).into_iter().flatten().rev() {
             story.push_str(&match key.is_secret {
                 true => format!(", not {origin}"),
                 false => format!(", not {value:?} {origin}"),
@@ -163,7 +205,7 @@ impl Layers {
         &self.warnings
     }
 
-    pub(crate) fn parse<T: FromStr>(&self, name: &'static str) -> anyhow::Result<T>
+    pub(crate) fn parse<T: FromStr>(&self, name: &str) -> anyhow::Result<T>
     where
         T::Err: fmt::Display,
     {
@@ -185,6 +227,19 @@ impl Origin {
     }
 }
 
+/// What stands in the file that a variable names.
+fn held_by(variable: &str, path: &str) -> anyhow::Result<String> {
+    let text = std::fs::read_to_string(path);
+    let text = text.with_context(|| format!("{variable}: cannot read {path}"))?;
+    Ok(text.trim_end_matches(['\r', '\n']).to_owned())
+}
+
+/// The texts of an array, if it is one.
+pub(super) fn array(value: &str) -> Option<anyhow::Result<Vec<String>>> {
+    let is_array = value.trim_start().starts_with('[');
+    is_array.then(|| serde_json::from_str(value).context("not an array of texts"))
+}
+
 /// A warning about a variable that is one of ours but for an underscore.
 fn slip(variable: &str) -> Option<String> {
     let name = variable.strip_prefix(PREFIX)?;
@@ -192,7 +247,8 @@ fn slip(variable: &str) -> Option<String> {
         Some(name) => (name, IN_A_FILE),
         None => (name, ""),
     };
-    let is_meant = |key: &&Key| key.name.replace('.', "_").eq_ignore_ascii_case(name);
+    let is_meant =
+        |key: &&Key| key.is_one() && key.name.replace('.', "_").eq_ignore_ascii_case(name);
     let meant = KEYS.iter().find(is_meant)?.name.replace('.', "__").to_ascii_uppercase();
     Some(format!("{variable} is not read; {PREFIX}{meant}{end} is meant, with two underscores"))
 }
@@ -208,6 +264,12 @@ fn flatten(above: &str, table: &toml::Table, into: &mut Vec<Said>) {
             toml::Value::String(text) => into.push((name, Ok(text.clone()))),
             toml::Value::Integer(number) => into.push((name, Ok(number.to_string()))),
             toml::Value::Boolean(yes) => into.push((name, Ok(yes.to_string()))),
+            toml::Value::Array(all) if find(&name).is_some_and(|key| key.is_list) => {
+                let texts: Option<Vec<&str>> = all.iter().map(toml::Value::as_str).collect();
+                let texts = texts.and_then(|texts| serde_json::to_string(&texts).ok());
+                let texts = texts.with_context(|| format!("{name}: must be an array of texts"));
+                into.push((name, texts));
+            }
             other => {
                 let error = anyhow::anyhow!("{name}: cannot be a {}", other.type_str());
                 into.push((name, Err(error)));
@@ -263,9 +325,42 @@ mod tests {
         let layers = layers.with_environment(said).expect("it is read");
         let key = find("server.listen").expect("there is one");
         let file = format!("not \"127.0.0.1:1\" from {}", path.display());
-        assert_eq!(layers.story(key), format!("from WINDROW_SERVER__LISTEN, {file}"));
+        assert_eq!(layers.story(key, key.name), format!("from WINDROW_SERVER__LISTEN, {file}"));
         let other = find("server.drain_ms").expect("there is one");
-        assert_eq!(layers.story(other), "by default");
+        assert_eq!(layers.story(other, other.name), "by default");
+        std::fs::remove_file(path).expect("it is there");
+    }
+
+    #[test]
+    fn names_of_the_seeds_work_below_ours() {
+        let secret = file("cron", "0123456789abcdef0123456789abcdef\n");
+        let said = [
+            ("WINDROW_WORKERS__POLL_S", "7"),
+            ("WORKER_POLL_INTERVAL", "9"),
+            ("TASK_QUEUE_ENABLED", "true"),
+            ("CRON_SECRET_FILE", secret.to_str().expect("a text")),
+        ];
+        let layers = Layers::new().with_environment(variables(&said)).expect("it is read");
+        assert_eq!(layers.get("workers.poll_s"), Some("7"));
+        assert_eq!(layers.get("workers.enabled"), Some("true"));
+        assert_eq!(layers.get("workers.secret"), Some("0123456789abcdef0123456789abcdef"));
+        let used =
+            [("TASK_QUEUE_ENABLED", "workers.enabled"), ("CRON_SECRET_FILE", "workers.secret")];
+        assert_eq!(layers.seeds(), used);
+        std::fs::remove_file(secret).expect("it is there");
+    }
+
+    #[test]
+    fn what_is_declared_has_a_name_and_lists() {
+        let text = "[workers.load]\nqueues = [\"a\", \"b,c\"]\nkinds = \"x, y\"\n\
+                    [workers.sum]\nmax_jobs = 2\n";
+        let path = file("workers", text);
+        let layers = Layers::new().with_file(&path).expect("it is read");
+        assert_eq!(layers.names("workers"), ["load", "sum"]);
+        assert_eq!(layers.list("workers.load.queues").expect("a list"), ["a", "b,c"]);
+        assert_eq!(layers.list("workers.load.kinds").expect("a list"), ["x", "y"]);
+        assert_eq!(layers.get("workers.sum.max_jobs"), Some("2"));
+        assert_eq!(layers.get("workers.load.max_jobs"), Some("3"));
         std::fs::remove_file(path).expect("it is there");
     }
 

@@ -6,6 +6,7 @@
 
 mod keys;
 mod layers;
+mod workers;
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
@@ -17,12 +18,13 @@ use anyhow::Context as _;
 use crate::rpc::Deadlines;
 use crate::tls::Files;
 
-pub(crate) use keys::KEYS;
+pub(crate) use keys::{KEYS, Key};
 pub(crate) use layers::Layers;
 
 use crate::health::Thresholds;
 use crate::logs;
 use crate::webhooks::Sender;
+use crate::workers::Plan;
 
 /// A delivery ends before its lease does.
 const WEBHOOK_MAX_MS: u64 = 45_000;
@@ -51,6 +53,11 @@ pub(crate) struct Config {
     #[cfg_attr(not(feature = "otel"), expect(dead_code, reason = "refused if it is given"))]
     pub(crate) otel: Option<String>,
     pub(crate) webhooks: Sender,
+    pub(crate) workers: Plan,
+    /// How much time lies between two sweeps.
+    pub(crate) sweep: Duration,
+    /// Variables of other systems that count, with the keys that they stand for.
+    pub(crate) seeds: Vec<(String, String)>,
 }
 
 /// What a server is told about RPC.
@@ -77,17 +84,19 @@ impl Config {
         }
         let data_dir = data_dir.map_or_else(state_dir, |path| Ok(path.into()))?;
         let drain_ms: u64 = layers.parse("server.drain_ms")?;
+        let drain = Duration::from_millis(drain_ms);
         let listen = layers.parse::<Listen>("server.listen")?.0;
+        let seeds = layers.seeds().into_iter();
         Ok(Config {
             listen,
             rpc: rpc(layers, listen)?,
-            hosts: hosts(layers),
+            hosts: layers.list("server.hosts")?,
             tls: tls(layers)?,
             token_file: layers.get("auth.token_file").map(PathBuf::from),
             store: store.map(str::to_owned),
             data_dir,
             connections_max: layers.parse("server.connections_max")?,
-            drain: Duration::from_millis(drain_ms),
+            drain,
             log: (layers.parse("log.format")?, layers.parse("log.level")?),
             health: Thresholds::new(
                 layers.parse("health.oldest_s")?,
@@ -95,13 +104,11 @@ impl Config {
             ),
             otel: traces_to(layers)?,
             webhooks: webhooks(layers)?,
+            workers: workers::plan(layers, drain)?,
+            sweep: Duration::from_secs(layers.parse("queue.sweep_s")?),
+            seeds: seeds.map(|(name, key)| (name.to_owned(), key.to_owned())).collect(),
         })
     }
-}
-
-fn hosts(layers: &Layers) -> Vec<String> {
-    let names = layers.get("server.hosts").unwrap_or_default().split(',').map(str::trim);
-    names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
 fn tls(layers: &Layers) -> anyhow::Result<Option<Files>> {

@@ -25,18 +25,27 @@ use crate::auth::{Caller, Denied, Entry, Outcome, Role, Scoped, Targets};
 pub(super) struct Rules(HashMap<String, Vec<Rule>>);
 
 #[derive(Clone, Debug)]
-struct Rule {
+pub(super) struct Rule {
     method: Method,
     /// None if everybody may, without a token too.
     role: Option<Role>,
+    /// The workers' secret opens it too.
+    pub(super) opens_by_secret: bool,
     /// What the audit calls it.
     operation: String,
 }
 
 impl Rules {
-    pub(super) fn add(&mut self, path: &str, method: Method, role: Option<Role>, named: &str) {
+    pub(super) fn add(
+        &mut self,
+        path: &str,
+        method: Method,
+        role: Option<Role>,
+        named: &str,
+    ) -> &mut Rule {
         let operation = format!("{method} {named}");
-        self.0.entry(path.to_owned()).or_default().push(Rule { method, role, operation });
+        let rule = Rule { method, role, opens_by_secret: false, operation };
+        self.0.entry(path.to_owned()).or_default().push_mut(rule)
     }
 
     fn of(&self, request: &Request) -> Found<'_> {
@@ -76,7 +85,12 @@ pub(super) async fn check(
     if let Found::Rule(Rule { role: None, .. }) = found {
         return next.run(request).await;
     }
-    let caller = match gate.app.book.authenticate(bearer(request.headers())).await {
+    let (book, shown) = (&gate.app.book, bearer(request.headers()));
+    let authenticated = match found {
+        Found::Rule(Rule { opens_by_secret: true, .. }) => book.authenticate_worker(shown).await,
+        _ => book.authenticate(shown).await,
+    };
+    let caller = match authenticated {
         Ok(caller) => caller,
         Err(denied) => return Failed::from(denied).into_response(),
     };

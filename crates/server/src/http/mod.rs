@@ -28,6 +28,7 @@ mod strict;
 mod table;
 pub(crate) mod tokens;
 mod webhooks;
+mod workers;
 
 use std::sync::Arc;
 
@@ -36,6 +37,7 @@ use crate::bulk::Bulk;
 use crate::health::Watch;
 use crate::store::Queue;
 use crate::webhooks::Sender;
+use crate::workers::{Plan, Workers};
 
 pub(crate) use connection::serve;
 pub(crate) use host::Hosts;
@@ -54,6 +56,8 @@ pub(crate) struct App {
     pub(crate) watch: Arc<Watch>,
     /// How webhooks are sent.
     pub(crate) sender: Sender,
+    /// The workers that the configuration declares.
+    pub(crate) workers: Workers,
     /// Set once the server shuts down: no new work is handed out.
     stopping: tokio::sync::watch::Sender<bool>,
 }
@@ -67,6 +71,8 @@ pub(crate) struct Access {
     pub(crate) is_exposed: bool,
     /// Names by which it may be called, besides those of its own machine.
     pub(crate) hosts: Vec<String>,
+    /// The workers it has, and the secret that lets somebody call them.
+    pub(crate) workers: Plan,
 }
 
 impl App {
@@ -75,9 +81,12 @@ impl App {
         access: Access,
         (watch, sender): (Arc<Watch>, Sender),
     ) -> Result<Arc<App>, Denied> {
-        let Access { given, is_exposed, hosts } = access;
-        let book = Book::open(Arc::clone(&queue), given.as_deref(), is_exposed).await?;
+        let Access { given, is_exposed, hosts, workers } = access;
+        let (shared, secret) = (Arc::clone(&queue), workers.secret.as_deref());
+        let book = Book::open(shared, given.as_deref(), secret, is_exposed).await?;
+        let stopping = tokio::sync::watch::Sender::new(false);
         Ok(Arc::new(App {
+            workers: Workers::new(workers, Arc::clone(&queue), stopping.subscribe()),
             audit: Audit::new(Arc::clone(&queue)),
             queue: Guarded::open(queue).await?,
             book: Arc::new(book),
@@ -85,7 +94,7 @@ impl App {
             watch,
             sender,
             hosts: Arc::new(Hosts::new(is_exposed, hosts)),
-            stopping: tokio::sync::watch::Sender::new(false),
+            stopping,
         }))
     }
 

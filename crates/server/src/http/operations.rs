@@ -38,6 +38,7 @@ pub(super) fn all() -> Vec<Operation> {
     all.extend(of_webhooks());
     all.extend(super::blobs::operations());
     all.extend(super::resources::operations());
+    all.extend(super::workers::operations());
     all.extend(of_admins());
     all
 }

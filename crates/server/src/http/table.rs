@@ -27,6 +27,8 @@ pub(super) struct Operation {
     /// Below [`BASE`], with parameters in braces.
     pub(super) path: &'static str,
     pub(super) role: Role,
+    /// The workers' secret opens it too.
+    pub(super) opens_by_secret: bool,
     pub(super) summary: &'static str,
     pub(super) takes: Option<Shape>,
     /// Other bodies that are taken, by their content type.
@@ -60,6 +62,7 @@ impl Operation {
             method,
             path,
             role,
+            opens_by_secret: false,
             summary,
             takes: None,
             also_takes: Vec::new(),
@@ -73,6 +76,10 @@ impl Operation {
             streams: false,
             handler,
         }
+    }
+
+    pub(super) fn opens_by_secret(self) -> Operation {
+        Operation { opens_by_secret: true, ..self }
     }
 
     pub(super) fn takes<T: JsonSchema>(self) -> Operation {
@@ -138,10 +145,10 @@ impl Plain {
 /// ones; with what each needs.
 pub(super) fn routes(operations: Vec<Operation>, plain: Vec<Plain>) -> (Router<Arc<App>>, Rules) {
     let (mut router, mut rules) = (Router::new(), Rules::default());
-    for Operation { path, method, role, handler, .. } in operations {
+    for Operation { path, method, role, opens_by_secret, handler, .. } in operations {
         for base in [BASE, "/api"] {
             let full = format!("{base}{path}");
-            rules.add(&full, method.clone(), Some(role), path);
+            rules.add(&full, method.clone(), Some(role), path).opens_by_secret = opens_by_secret;
             router = router.route(&full, handler.clone());
         }
     }

@@ -21,6 +21,7 @@ pub(crate) use operations::Lines;
 pub(crate) use requests::request;
 
 use crate::health::Status;
+use crate::work::hand::{Did, Done};
 
 /// How lines look.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -125,6 +126,27 @@ pub(crate) fn unencrypted() {
         "tokens and payloads cross the network unencrypted; give --tls-cert and --tls-key, or let \
          a proxy in front of it speak TLS"
     );
+}
+
+/// A variable that another system has a name for is used.
+pub(crate) fn named_otherwise(variable: &str, key: &str) {
+    tracing::info!(variable, key, "configured by a name of another system");
+}
+
+/// What a worker of the server did with an item.
+pub(crate) fn worked(worker: &str, done: &Done) {
+    let (item, attempt) = (done.work.id.to_string(), done.work.attempt);
+    let ms = done.took.as_millis() as u64;
+    let outcome = match &done.did {
+        Did::Settled(settled, _) => settled.ending.name(),
+        Did::Lost(_) => "lost",
+        Did::Unknown(_) => "unknown",
+    };
+    match &done.not_started {
+        // Of the command, which is the operator's, everything may be said.
+        Some(reason) => tracing::error!(worker, reason, "the command cannot be started"),
+        None => tracing::info!(worker, item, attempt, outcome, ms, "worked"),
+    }
 }
 
 /// What an operator did is not in the audit.

@@ -1,0 +1,172 @@
+//! One item in hand: its lease is kept while its command runs, and then it is settled.
+//!
+//! A command whose item was cancelled, or whose lease was lost, is stopped and says nothing: the
+//! item is somebody else's. A queue that does not answer for a while stops nothing.
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, sleep_until};
+use windrow_core::command::{Grant, Outcome, Settled};
+use windrow_core::item::Payload;
+use windrow_core::queue::{Error, Queue, Work};
+use windrow_core::trail::Class;
+use windrow_core::{ItemId, LeaseId};
+
+use super::command::{self, Ended};
+use super::exit::outcome;
+use super::{Declared, Payloads};
+
+/// How long to wait before the queue is asked again that did not answer.
+const AGAIN: Duration = Duration::from_millis(500);
+/// How often it is asked before the lease is left to run out.
+const ASKED_MAX: u32 = 20;
+
+/// How an item that was in hand ended.
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub(crate) work: Work,
+    pub(crate) did: Did,
+    /// Why the command could not be started, if that is so.
+    pub(crate) not_started: Option<String>,
+    pub(crate) took: Duration,
+}
+
+/// What became of it.
+#[derive(Debug)]
+pub(crate) enum Did {
+    Settled(Settled, Outcome),
+    /// It was not ours any more, or the queue does not take it from us.
+    Lost(String),
+    /// The queue does not answer; the item comes back when its lease runs out.
+    Unknown(String),
+}
+
+/// Does the one item of a grant.
+pub(crate) async fn work_on<Q: Queue>(
+    queue: &Q,
+    payloads: &impl Payloads,
+    worker: &Declared,
+    granted: Grant<Work>,
+    limits: Limits,
+) -> Option<Done> {
+    let begun = Instant::now();
+    let Grant { lease, mut items, .. } = granted;
+    let work = items.pop()?;
+    let (outcome, not_started) = match input(payloads, lease, &work).await {
+        Ok(input) => {
+            let stop = stopped(queue, lease, work.id, worker, limits);
+            let ran = command::run(&worker.command, environment(&work), input, stop).await;
+            let not_started = (ran.ended == Ended::NotStarted).then(|| ran.words.clone());
+            (outcome(&work, ran), not_started)
+        }
+        Err(message) => {
+            let class = Class::Infrastructure;
+            (Some(Outcome::Retry { class, message, delay_ms: None }), None)
+        }
+    };
+    let did = match outcome {
+        Some(outcome) => settle(queue, lease, work.id, outcome).await,
+        None => Did::Lost("the item was cancelled, or its lease was lost".into()),
+    };
+    Some(Done { work, did, not_started, took: begun.elapsed() })
+}
+
+/// What ends a command that does not end by itself.
+#[derive(Clone, Debug)]
+pub(crate) struct Limits {
+    /// When it must have ended, and how long that was.
+    pub(crate) until: Option<(Instant, Duration)>,
+    /// Turns true when whoever works stops.
+    pub(crate) stopping: watch::Receiver<bool>,
+    /// How long it may go on then.
+    pub(crate) drain: Duration,
+}
+
+/// The bytes that a command reads: what the stage before put out, or else the payload.
+async fn input(payloads: &impl Payloads, lease: LeaseId, work: &Work) -> Result<Vec<u8>, String> {
+    match (&work.input, &work.body.payload) {
+        (Some(input), _) => Ok(input.clone()),
+        (None, Payload::Inline(bytes)) => Ok(bytes.clone()),
+        (None, Payload::Blob(_)) => payloads.read(lease, work).await,
+    }
+}
+
+/// What a command is told of its item.
+fn environment(work: &Work) -> Vec<(&'static str, String)> {
+    let body = &work.body;
+    vec![
+        ("WINDROW_ID", work.id.to_string()),
+        ("WINDROW_QUEUE", body.queue.to_string()),
+        ("WINDROW_TENANT", body.tenant.to_string()),
+        ("WINDROW_KIND", body.kind.to_string()),
+        ("WINDROW_OP", body.op.to_string()),
+        ("WINDROW_STAGE", work.stage.to_string()),
+        ("WINDROW_ATTEMPT", work.attempt.to_string()),
+        ("WINDROW_KEY", body.key.clone().unwrap_or_default()),
+        ("WINDROW_CONTENT_TYPE", body.content_type.as_deref().unwrap_or_default().to_owned()),
+        ("WINDROW_METADATA", body.metadata.clone().unwrap_or_default()),
+    ]
+}
+
+/// Says that the work goes on, again and again, until there is a reason to stop it.
+async fn stopped<Q: Queue>(
+    queue: &Q,
+    lease: LeaseId,
+    item: ItemId,
+    worker: &Declared,
+    mut limits: Limits,
+) -> Ended {
+    let timeout = worker.timeout.map(|within| (Instant::now() + within, within));
+    let first = [timeout, limits.until].into_iter().flatten().min();
+    let drain = limits.drain;
+    let stops = async move {
+        // It fails only if nobody can say so any more.
+        let _stopping = limits.stopping.wait_for(|stopping| *stopping).await.is_ok();
+        sleep(drain).await;
+    };
+    let late = async {
+        match first {
+            Some((at, within)) => {
+                sleep_until(at).await;
+                within
+            }
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = lost(queue, lease, item, worker.heartbeat) => Ended::Lost,
+        within = late => Ended::Late(within),
+        () = stops => Ended::Stopped,
+    }
+}
+
+/// Renews a lease until it does not hold the item any more.
+async fn lost<Q: Queue>(queue: &Q, lease: LeaseId, item: ItemId, every: Duration) {
+    loop {
+        sleep(every).await;
+        match queue.renew(lease, None).await {
+            Ok(renewed) if renewed.held.contains(&item) => {}
+            Ok(_) | Err(Error::Refused(_)) => return,
+            // It may answer the next time.
+            Err(_) => {}
+        }
+    }
+}
+
+/// Settles an item, asking again while the queue does not answer. To repeat it is harmless.
+async fn settle<Q: Queue>(queue: &Q, lease: LeaseId, item: ItemId, outcome: Outcome) -> Did {
+    let mut asked = 0;
+    loop {
+        asked += 1;
+        let settled = queue.settle(lease, vec![(item, outcome.clone())], None).await;
+        match settled.map(|mut each| each.pop()) {
+            Ok(Some(Ok(settled))) => return Did::Settled(settled, outcome),
+            Ok(Some(Err(refused))) => return Did::Lost(refused.to_string()),
+            Ok(None) => return Did::Unknown("the queue did not answer for the item".into()),
+            Err(Error::Refused(refused)) => return Did::Lost(refused.to_string()),
+            Err(error) if asked >= ASKED_MAX => return Did::Unknown(error.to_string()),
+            Err(_) => sleep(AGAIN).await,
+        }
+    }
+}
