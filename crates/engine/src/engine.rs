@@ -20,6 +20,7 @@ use crate::admission::{Gate, Limits};
 use crate::batch::Batcher;
 use crate::clock::Clock;
 use crate::events::Ring;
+use crate::newcomers::Newcomers;
 use crate::observe::{Figures, Observer};
 use crate::presence::{Presence, Worker};
 use crate::tick::Jobs;
@@ -50,6 +51,7 @@ pub struct Engine<S, C> {
     ears: Arc<Ears>,
     presence: Presence,
     jobs: Mutex<Jobs>,
+    newcomers: Newcomers,
 }
 
 /// What the store tells: who waits for work, and who wants to know what happened.
@@ -102,6 +104,7 @@ impl<S: Store, C: Clock> Engine<S, C> {
             ears,
             presence: Presence::default(),
             jobs: Mutex::default(),
+            newcomers: Newcomers::default(),
         }
     }
 
@@ -111,6 +114,10 @@ impl<S: Store, C: Clock> Engine<S, C> {
 
     pub fn clock(&self) -> &C {
         &self.clock
+    }
+
+    pub(crate) fn newcomers(&self) -> &Newcomers {
+        &self.newcomers
     }
 
     pub(crate) fn presence(&self) -> &Presence {
@@ -190,6 +197,7 @@ impl<S: Store, C: Clock> Engine<S, C> {
         items: Vec<NewItem>,
         request: Option<RequestId>,
     ) -> Result<Vec<Result<Enqueued, Refusal>>, Failure> {
+        self.introduce(&items).await?;
         let command = Command::Enqueue(items);
         expect!(self.submit(Request { id: request, command }).await?, Enqueued)
     }

@@ -13,6 +13,7 @@ pub mod clock;
 mod engine;
 pub mod events;
 pub mod histogram;
+mod newcomers;
 pub mod observe;
 pub mod presence;
 mod queue;

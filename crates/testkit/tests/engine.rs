@@ -84,6 +84,22 @@ fn step<S: Store>(queue: &Queue<S>) -> Timestamp {
 }
 
 on_both_stores! {
+    fn a_queue_that_nobody_configured_gets_what_the_engine_was_told(queue, _clock) {
+        let own = Settings { live_max: Some(9), ..Settings::default() };
+        block_on(queue.configure("own", own.clone())).expect("it is configured");
+        let defaults = Policy { max_attempts: 7, ..Policy::default() };
+        let told = Settings { defaults, ..Settings::default() };
+        queue.assume(told.clone());
+        let other = NewItem::new(Body::new("acme", "own"));
+        add(&queue, vec![item(), other, item()]);
+        let settings = || block_on(queue.store().configured()).expect("it is read").settings;
+        assert_eq!(settings(), [("own".into(), own.clone()), ("q".into(), told)]);
+        // Whatever is said later counts.
+        block_on(queue.configure("q", own.clone())).expect("it is configured");
+        add(&queue, vec![item()]);
+        assert_eq!(settings()[1], ("q".into(), own));
+    }
+
     fn a_claim_that_waits_gets_the_work_that_arrives(queue, _clock) {
         let mut waiting = wait(&queue, "w", 10_000);
         assert!(look(&mut waiting).is_none());

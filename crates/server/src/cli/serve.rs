@@ -172,6 +172,7 @@ async fn serve(config: &Config) -> anyhow::Result<()> {
         async move { queue.run().await }
     });
     open.queue.sweep_every(config.sweep.as_millis() as u64);
+    config.newcomers.clone().into_iter().for_each(|settings| open.queue.assume(settings));
     let courier = begin_beside(&app, &open);
     tokio::spawn(reload(signal(SignalKind::hangup())?, tls.clone()));
     let by_rpc = match rpc_listener {

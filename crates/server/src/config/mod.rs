@@ -14,6 +14,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use windrow_core::settings::{KindSettings, Policy, Settings};
 
 use crate::rpc::Deadlines;
 use crate::tls::Files;
@@ -56,6 +57,8 @@ pub(crate) struct Config {
     pub(crate) workers: Plan,
     /// How much time lies between two sweeps.
     pub(crate) sweep: Duration,
+    /// How queues behave that nobody has configured, if not as they do by themselves.
+    pub(crate) newcomers: Option<Settings>,
     /// Variables of other systems that count, with the keys that they stand for.
     pub(crate) seeds: Vec<(String, String)>,
 }
@@ -106,9 +109,23 @@ impl Config {
             webhooks: webhooks(layers)?,
             workers: workers::plan(layers, drain)?,
             sweep: Duration::from_secs(layers.parse("queue.sweep_s")?),
+            newcomers: newcomers(layers)?,
             seeds: seeds.map(|(name, key)| (name.to_owned(), key.to_owned())).collect(),
         })
     }
+}
+
+fn newcomers(layers: &Layers) -> anyhow::Result<Option<Settings>> {
+    let lease_ms = layers.parse::<u64>("queue.page_lease_s")?.saturating_mul(1_000);
+    let max_attempts = layers.parse("queue.max_attempts")?;
+    let plain = Settings::default();
+    if plain.policy("", "page").lease_ms == lease_ms && plain.defaults.max_attempts == max_attempts
+    {
+        return Ok(None);
+    }
+    let defaults = Policy { max_attempts, ..Policy::default() };
+    let kinds = ["page", "chunk"].map(|kind| KindSettings { kind: kind.into(), lease_ms });
+    Ok(Some(Settings { defaults, kinds: kinds.into(), ..plain }))
 }
 
 fn tls(layers: &Layers) -> anyhow::Result<Option<Files>> {
@@ -207,6 +224,20 @@ mod tests {
             let said = at(wrong).expect_err(wrong).to_string();
             assert!(said.contains("such as 127.0.0.1:7117"), "{wrong}: {said}");
         }
+    }
+
+    #[test]
+    fn names_of_the_seeds_say_how_new_queues_behave() {
+        let said = |all: &[(&str, &str)]| {
+            let all = all.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            newcomers(&Layers::new().with_environment(all)?)
+        };
+        assert_eq!(said(&[]).expect("it is read"), None);
+        let both = [("MAX_TASK_RETRIES", "5"), ("STALE_TASK_TIMEOUT", "300")];
+        let settings = said(&both).expect("it is read").expect("they differ");
+        assert_eq!(settings.policy("ocr", "page").lease_ms, 300_000);
+        assert_eq!(settings.policy("work", "item").lease_ms, Policy::default().lease_ms);
+        assert_eq!(settings.policy("work", "item").max_attempts, 5);
     }
 
     #[test]

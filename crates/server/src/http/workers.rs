@@ -22,7 +22,7 @@ use crate::work::shift::{Ended, Shift};
 use crate::workers::CLEANUP;
 
 const SUMMARY: &str = "Let a worker that the configuration declares do a few items, and wait for \
-                       it; `cleanup` sweeps. Needs the workers' secret, if there is one, or a token.";
+                       it; `cleanup` sweeps. The workers' secret opens it, or a token.";
 
 pub(super) fn operations() -> Vec<Operation> {
     let of = |method, handler| {

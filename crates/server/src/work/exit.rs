@@ -14,7 +14,6 @@ use super::command::{Ended, Ran};
 const BAD_DATA: i32 = 65;
 const GONE: i32 = 66;
 const UNAVAILABLE: i32 = 69;
-const AGAIN: i32 = 75;
 const SKIPPED: i32 = 99;
 
 /// How long somebody else may leave an item alone whose command could not be started here.
@@ -51,7 +50,8 @@ pub(super) fn outcome(work: &Work, ran: Ran) -> Option<Outcome> {
         GONE => Outcome::Fail { class: Class::Gone, message },
         UNAVAILABLE => Outcome::Retry { class: Class::Infrastructure, message, delay_ms: None },
         SKIPPED => Outcome::Skip { reason: if words.is_empty() { message } else { words } },
-        AGAIN | _ => Outcome::Retry { class: Class::Other, message, delay_ms: None },
+        // Also 75, which asks for it.
+        _ => Outcome::Retry { class: Class::Other, message, delay_ms: None },
     })
 }
 
