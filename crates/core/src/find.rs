@@ -21,6 +21,8 @@ use crate::trail::{Fault, Progress, Trail};
 pub struct Filter {
     /// Any of these, as they are shown; all if empty.
     pub statuses: Vec<Status>,
+    /// An item that waits for its children is taken for processing, whatever those do.
+    pub split_is_processing: bool,
     pub queue: Option<Arc<str>>,
     pub stage: Option<Arc<str>>,
     pub kind: Option<Arc<str>>,
@@ -86,7 +88,7 @@ impl Filter {
     /// Whether an item is in the list.
     pub fn admits(&self, seen: &Inspected) -> bool {
         let stage = &seen.body.route.stage(seen.item.stage).name;
-        self.admits_status(seen.status())
+        self.admits_shown(&seen.item, seen.tally.as_ref())
             && is(self.queue.as_ref(), &seen.body.queue)
             && is(self.tenant.as_ref(), &seen.body.tenant)
             && is(self.kind.as_ref(), &seen.body.kind)
@@ -97,6 +99,12 @@ impl Filter {
                     || text.is_in_body(&seen.body)
                     || text.is_in_error(&seen.trail)
             })
+    }
+
+    /// Whether the status of an item is asked for, given what it knows of its children.
+    pub fn admits_shown(&self, item: &Item, tally: Option<&Tally>) -> bool {
+        let status = if self.split_is_processing { item.status() } else { shown(item, tally) };
+        self.admits_status(status)
     }
 
     pub fn admits_status(&self, status: Status) -> bool {

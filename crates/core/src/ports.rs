@@ -44,6 +44,19 @@ pub trait Store: Send + Sync + 'static {
         &self,
         id: ItemId,
     ) -> impl Future<Output = Result<Option<Inspected>, StoreError>> + Send;
+    /// Everything about each of these that exists, in their order.
+    fn inspect_all(
+        &self,
+        ids: &[ItemId],
+    ) -> impl Future<Output = Result<Vec<Inspected>, StoreError>> + Send {
+        async move {
+            let mut all = Vec::with_capacity(ids.len());
+            for id in ids {
+                all.extend(self.inspect(*id).await?);
+            }
+            Ok(all)
+        }
+    }
     /// Why an item is where it is.
     fn explain(
         &self,
@@ -63,6 +76,19 @@ pub trait Store: Send + Sync + 'static {
         after: Option<ItemId>,
         limit: usize,
     ) -> impl Future<Output = Result<Vec<Item>, StoreError>> + Send;
+    /// Items that have not ended, oldest first: by id, after a given one.
+    fn live(
+        &self,
+        after: Option<ItemId>,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<Item>, StoreError>> + Send {
+        async move {
+            let mut items = self.items(after, usize::MAX).await?;
+            items.retain(|item| !item.is_done());
+            items.truncate(limit);
+            Ok(items)
+        }
+    }
     /// Items that a filter admits, newest first: by id, downwards, after a given one. Looks at a
     /// slice of what exists at a time, holding nobody up for longer, and goes on until it has
     /// `limit` of them, nothing is left, or `enough` says so, which is asked after each slice.

@@ -143,6 +143,23 @@ impl Default for Retention {
     }
 }
 
+impl Retention {
+    /// What is kept of a queue, given what is said for every queue: that holds for each of the two
+    /// of which the queue says no more than queues do by themselves.
+    #[must_use]
+    pub fn or(self, every: Retention) -> Retention {
+        let plain = Retention::default();
+        let (mut keep, own) = (every, self);
+        if own.max_age_ms != plain.max_age_ms {
+            keep.max_age_ms = own.max_age_ms;
+        }
+        if own.max_per_tenant != plain.max_per_tenant {
+            keep.max_per_tenant = own.max_per_tenant;
+        }
+        keep
+    }
+}
+
 /// The lease of pages and chunks when nobody says otherwise: their workers renew every 30 s.
 const PAGE_LEASE_MS: u64 = 120_000;
 
@@ -180,6 +197,18 @@ mod tests {
         assert_eq!(settings.policy("ocr", "x").max_attempts, 9);
         assert_eq!(settings.policy("ocr", "page").lease_ms, 7_000);
         assert_eq!(settings.policy("other", "x"), Policy::default());
+    }
+
+    #[test]
+    fn a_queue_keeps_what_every_queue_does_unless_it_says_otherwise() {
+        let plain = Retention::default();
+        let every = Retention { max_age_ms: 1, max_per_tenant: 2 };
+        assert_eq!(plain.or(every), every);
+        assert_eq!(plain.or(plain), plain);
+        let own = Retention { max_age_ms: 3, ..plain };
+        assert_eq!(own.or(every), Retention { max_age_ms: 3, max_per_tenant: 2 });
+        let own = Retention { max_per_tenant: 0, ..plain };
+        assert_eq!(own.or(every), Retention { max_age_ms: 1, max_per_tenant: 0 });
     }
 
     #[test]

@@ -98,6 +98,10 @@ impl Store for AnyStore {
         ask!(self, store => store.inspect(id).await)
     }
 
+    async fn inspect_all(&self, ids: &[ItemId]) -> Result<Vec<Inspected>, StoreError> {
+        ask!(self, store => store.inspect_all(ids).await)
+    }
+
     async fn explain(&self, id: ItemId, now: Timestamp) -> Result<Option<Explanation>, StoreError> {
         ask!(self, store => store.explain(id, now).await)
     }
@@ -113,6 +117,10 @@ impl Store for AnyStore {
 
     async fn items(&self, after: Option<ItemId>, limit: usize) -> Result<Vec<Item>, StoreError> {
         ask!(self, store => store.items(after, limit).await)
+    }
+
+    async fn live(&self, after: Option<ItemId>, limit: usize) -> Result<Vec<Item>, StoreError> {
+        ask!(self, store => store.live(after, limit).await)
     }
 
     async fn find(

@@ -55,6 +55,7 @@ impl Filter {
         text.map_or(Ok(()), |text| fits("q", text, TEXT_MAX))?;
         Ok(find::Filter {
             statuses: statuses(self.status.as_deref().unwrap_or_default())?,
+            split_is_processing: false,
             queue: name("queue", &self.queue)?,
             stage: name("stage", &self.stage)?,
             kind: name("kind", &self.kind)?,

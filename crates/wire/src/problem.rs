@@ -36,6 +36,7 @@ macro_rules! codes {
 codes! {
     Invalid "invalid" 422 "Something in the request is not allowed";
     Malformed "malformed" 400 "The request cannot be read";
+    WrongStatus "wrong_status" 400 "Its status does not allow that";
     Unauthorized "unauthorized" 401 "A token is needed";
     Forbidden "forbidden" 403 "This token may not do that";
     NotFound "not_found" 404 "There is nothing here";

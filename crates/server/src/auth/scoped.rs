@@ -15,20 +15,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
+use tokio::time::Instant;
+use windrow_core::change::Lease;
 use windrow_core::command::{
     Answer, Cancelled, Claim, Command, Deleted, Enqueued, Grant, NewItem, Outcome, Renewed,
     Request, Retried, RetryMode, Scope, Settled,
 };
 use windrow_core::explain::Explanation;
 use windrow_core::find;
-use windrow_core::item::State;
+use windrow_core::item::{State, Status};
 use windrow_core::note::{Expects, Note, WriteNote};
 use windrow_core::ports::{Count, Inspected, Store as _, Work};
 use windrow_core::trail::Progress;
 use windrow_core::{ItemId, LeaseId, Refusal, RequestId};
 use windrow_engine::events::Ring;
 use windrow_engine::presence::Worker;
-use windrow_engine::{Failure, SystemClock};
+use windrow_engine::{Failure, Job, SystemClock};
 
 use windrow_store::blobs::{BlobError, Blobs as _, Upload, UploadId};
 
@@ -38,6 +40,9 @@ use crate::store::Queue;
 
 /// The tenant of whoever has none and names none.
 const TENANT: &str = "default";
+
+/// Live items that are looked at together.
+const LIVE_SLICE: usize = 20;
 
 /// Where the secret that ids are mixed with lies.
 const SHELF: &str = "keys";
@@ -269,6 +274,55 @@ impl Scoped {
             self.show(&mut seen.item.state);
             seen
         }))
+    }
+
+    /// Everything about each of these that the caller may know of, in their order.
+    pub(crate) async fn inspect_all(&self, ids: &[ItemId]) -> Result<Vec<Inspected>, Denied> {
+        let mut all = self.queue.store().inspect_all(ids).await?;
+        all.retain(|seen| self.sees(&seen.body.tenant));
+        all.iter_mut().for_each(|seen| self.show(&mut seen.item.state));
+        Ok(all)
+    }
+
+    /// The leases that hold something, by the ids that the caller's items show. Whoever passes one
+    /// on has its id from an item of the caller: those of others have ids here that none has.
+    pub(crate) async fn leases(&self) -> Result<Vec<Lease>, Denied> {
+        let mut leases = self.queue.store().leases().await?;
+        leases.iter_mut().for_each(|lease| lease.id = self.lease(lease.id));
+        Ok(leases)
+    }
+
+    /// The oldest item of the caller that is pending, if it is found within a while. What nobody
+    /// looked at by then begins after the second.
+    pub(crate) async fn oldest_pending(
+        &self,
+        within: Duration,
+    ) -> Result<(Option<Inspected>, Option<ItemId>), Denied> {
+        let (until, mut after) = (Instant::now() + within, None);
+        loop {
+            let items = self.queue.store().live(after, LIVE_SLICE).await?;
+            let pending = items.iter().filter(|item| item.status() == Status::Pending);
+            let ids: Vec<ItemId> = pending.map(|item| item.id).collect();
+            let mut seen = self.inspect_all(&ids).await?;
+            if !seen.is_empty() {
+                return Ok((Some(seen.swap_remove(0)), None));
+            }
+            after = items.last().map(|item| item.id);
+            if after.is_none() || Instant::now() >= until {
+                return Ok((None, after));
+            }
+        }
+    }
+
+    /// What the engine does by itself, with its last and next runs; and whether this server is the
+    /// one that does it.
+    pub(crate) fn jobs(&self) -> (Vec<Job>, bool) {
+        (self.queue.scheduled().to_vec(), self.queue.leads())
+    }
+
+    /// Whether the caller has to do with all tenants.
+    pub(crate) fn sees_all(&self) -> bool {
+        self.caller.tenant.is_none()
     }
 
     pub(crate) async fn explain(&self, id: ItemId) -> Result<Option<Explanation>, Denied> {

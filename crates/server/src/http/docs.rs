@@ -104,6 +104,7 @@ fn parameters(operation: &Operation) -> Vec<Value> {
     let in_query = operation.parameters.iter().map(|(name, what)| {
         let schema = match *name {
             "limit" => json!({ "type": "integer", "minimum": 1, "maximum": 200 }),
+            "mode" => json!({ "type": "string", "enum": ["clone", "reset"] }),
             "from" => json!({ "type": "integer", "minimum": 0, "maximum": u32::MAX }),
             _ => json!({ "type": "string" }),
         };

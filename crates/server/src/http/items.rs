@@ -194,9 +194,31 @@ pub(super) async fn cancel(
 #[derive(Deserialize, JsonSchema, Default, Debug)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Retry {
-    mode: Mode,
+    /// A clone, if nothing is said.
+    mode: Option<Mode>,
     /// The stage to begin with; by default the one that failed.
     from_stage: Option<String>,
+}
+
+impl Retry {
+    /// What is said in the body or after the question mark, and not differently in both.
+    fn or(self, asked: Retry) -> Result<Retry, Refusal> {
+        let twice =
+            |field| Refusal::invalid(field, "says one thing in the body and another outside");
+        Ok(Retry {
+            mode: one(self.mode, asked.mode).ok_or_else(|| twice("mode"))?,
+            from_stage: one(self.from_stage, asked.from_stage)
+                .ok_or_else(|| twice("from_stage"))?,
+        })
+    }
+}
+
+/// What one of two says, or both alike; nothing if they differ.
+pub(super) fn one<T: PartialEq>(a: Option<T>, b: Option<T>) -> Option<Option<T>> {
+    match (a, b) {
+        (Some(a), Some(b)) if a != b => None,
+        (a, b) => Some(a.or(b)),
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema, Default, Debug)]
@@ -231,12 +253,14 @@ pub(super) async fn retry(
     queue: Scoped,
     headers: HeaderMap,
     Named(id): Named,
+    Asked(asked): Asked<Retry>,
     Read(how): Read<Retry>,
 ) -> Result<Json<Retried>, Failed> {
+    let how = how.or(asked)?;
     let (item, request) = (item_id(&id)?, request_id(&headers)?);
     let seen = queue.inspect(item).await?;
     let seen = seen.ok_or_else(|| Failed::not_found("such item"))?;
-    let mode = how.mode.of(&seen.item);
+    let mode = how.mode.unwrap_or_default().of(&seen.item);
     let retried = queue.retry(item, mode, how.from_stage.map(Into::into), request).await?;
     Ok(Json(Retried { id: retried.id.to_string(), reset: retried.reset }))
 }

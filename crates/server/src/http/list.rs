@@ -15,6 +15,7 @@ use windrow_core::ItemId;
 use windrow_core::command::Scope;
 use windrow_core::find;
 use windrow_core::ports::{Store, StoreError};
+use windrow_core::rules::notify::EVERY_QUEUE;
 use windrow_wire::list::{Filter, Page};
 use windrow_wire::problem::Code;
 use windrow_wire::settings::Settings;
@@ -177,7 +178,8 @@ pub(super) async fn queues(scoped: Scoped) -> Result<Json<Vec<QueueShown>>, Fail
         counts.entry(Arc::clone(&count.queue)).or_default().add(&count);
     }
     let mut names: BTreeSet<Arc<str>> = counts.keys().cloned().collect();
-    names.extend(settings.iter().map(|(queue, _)| Arc::clone(queue)));
+    let named = settings.iter().map(|(queue, _)| queue).filter(|queue| &***queue != EVERY_QUEUE);
+    names.extend(named.map(Arc::clone));
     names.extend(paused.iter().map(|scope| Arc::clone(&scope.queue)));
     let shown = names.into_iter().map(|queue| {
         let set = settings.iter().find(|(of, _)| *of == queue);

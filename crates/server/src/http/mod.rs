@@ -4,6 +4,7 @@
 //! OpenAPI document are made from it. Handlers translate: bodies of `windrow-wire` become commands
 //! of the core, answers become bodies, refusals become problems. No rule is here.
 
+mod admin;
 mod answers;
 mod audit;
 mod blobs;
@@ -25,8 +26,10 @@ mod resources;
 mod schedules;
 mod status;
 mod strict;
+mod system;
 mod table;
 pub(crate) mod tokens;
+mod views;
 mod webhooks;
 mod workers;
 

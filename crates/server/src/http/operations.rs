@@ -39,6 +39,9 @@ pub(super) fn all() -> Vec<Operation> {
     all.extend(super::blobs::operations());
     all.extend(super::resources::operations());
     all.extend(super::workers::operations());
+    all.extend(super::views::operations());
+    all.extend(super::admin::operations());
+    all.extend(super::system::operations());
     all.extend(of_admins());
     all
 }
@@ -137,6 +140,10 @@ fn of_operators() -> Vec<Operation> {
              cancelled one. Children of a tree are reset.",
             post(items::retry),
         )
+        .asks(&[
+            ("mode", "clone or reset, if no body says so"),
+            ("from_stage", "the stage to begin with, if no body says so"),
+        ])
         .takes::<Retry>()
         .gives::<Retried>(200),
         of(

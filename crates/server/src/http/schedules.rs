@@ -18,7 +18,7 @@ use windrow_wire::schedule::{LastRun, NewSchedule, Ran, Schedule};
 use windrow_wire::time::Time;
 
 use super::reply::{Asked, Done, Failed, Named, read, request_id, whole};
-use crate::auth::Scoped;
+use crate::auth::{Denied, Scoped};
 use crate::schedules::kept::{Kept, Name, SHELF, When, item};
 use crate::schedules::{find, run_now, write};
 use crate::store::Queue;
@@ -52,16 +52,25 @@ pub(super) async fn list(
 ) -> Result<Json<Vec<Schedule>>, Failed> {
     let now = scoped.clock().now();
     let mut all = Vec::new();
-    for note in scoped.notes(SHELF).await? {
-        let read = Name::parse(&note.name).zip(Kept::read(&note.body));
-        let is_meant = |name: &Name| {
-            scoped.sees(&name.tenant) && whose.tenant.as_ref().is_none_or(|of| *of == name.tenant)
-        };
-        if let Some((name, kept)) = read.filter(|(name, _)| is_meant(name)) {
-            all.push(shown(&scoped, name, kept, now).await?);
-        }
+    for (name, kept) in own(&scoped, whose.tenant.as_deref()).await? {
+        all.push(shown(&scoped, name, kept, now).await?);
     }
     Ok(Json(all))
+}
+
+/// The schedules that a caller may know of, or those of a tenant among them.
+pub(super) async fn own(
+    scoped: &Scoped,
+    tenant: Option<&str>,
+) -> Result<Vec<(Name, Kept)>, Denied> {
+    let is_meant = |name: &Name| {
+        scoped.sees(&name.tenant) && tenant.is_none_or(|tenant| *tenant == *name.tenant)
+    };
+    let notes = scoped.notes(SHELF).await?;
+    let read = notes.iter().filter_map(|note| {
+        Name::parse(&note.name).zip(Kept::read(&note.body)).filter(|(name, _)| is_meant(name))
+    });
+    Ok(read.collect())
 }
 
 pub(super) async fn show(

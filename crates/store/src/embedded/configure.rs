@@ -144,9 +144,10 @@ impl Tables {
             self.lanes.order(&slot, true);
         }
         lined.into_iter().for_each(|no| self.lanes.join(&mut self.slab, no));
+        let every = self.kept_of_every();
         let Tables { owners, settings, default_settings, .. } = self;
         let of = |queue: u32| settings.get(&queue).unwrap_or(default_settings);
-        owners.review(|queue| of(queue).retention.max_per_tenant);
+        owners.review(|queue| of(queue).retention.or(every).max_per_tenant);
         self.tell_queue(queue);
     }
 }

@@ -6,7 +6,7 @@
 //! be read like this, because it is not on disk yet or was moved, says nothing; whoever may be in
 //! the list is read once more under the lock, a few at a time, and only then is it decided.
 
-use windrow_core::find::{Filter, Page, Text, shown};
+use windrow_core::find::{Filter, Page, Text};
 use windrow_core::item::Marks;
 use windrow_core::ledger::Ledger as _;
 use windrow_core::ports::{Enough, Inspected, StoreError};
@@ -288,7 +288,7 @@ impl Tables {
             return None;
         }
         let item = self.item_in(no);
-        let admitted = sought.filter.admits_status(shown(&item, self.tally(item.id)));
+        let admitted = sought.filter.admits_shown(&item, self.tally(item.id));
         let trail = slot.trail.filter(|_| item.has(Marks::TRAIL));
         let in_error = trail.is_some();
         let candidate = Candidate::new(item.id);

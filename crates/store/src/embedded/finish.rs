@@ -64,7 +64,8 @@ impl Tables {
         self.history.push(Entry { serial, at: nowhere(), owner, end, root, ended_s });
         let settings = Arc::clone(self.settings_no(image.queue));
         if root {
-            self.owners.kept(owner, true, settings.retention.max_per_tenant);
+            let max = self.retention(image.queue).max_per_tenant;
+            self.owners.kept(owner, true, max);
             let whole = self.trees.tally(serial).is_some_and(|tally| tally.gaps == 0);
             if image.marks.has(Marks::PARENT) && whole {
                 self.unfolded.insert((ended_s, serial));
@@ -87,7 +88,7 @@ impl Tables {
         self.unfolded.remove(&(entry.ended_s, entry.serial));
         if entry.root {
             let queue = self.owners.get(entry.owner).queue;
-            let max = self.settings_no(queue).retention.max_per_tenant;
+            let max = self.retention(queue).max_per_tenant;
             self.owners.kept(entry.owner, false, max);
         }
         if let Some(image) = image {

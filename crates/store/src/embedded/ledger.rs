@@ -171,15 +171,16 @@ impl Tables {
 
     /// Ended roots that are past their keeping, by age or because their owner keeps too many.
     fn past_keeping(&self, now: Timestamp, limit: usize) -> Vec<ItemId> {
-        let ages = self.settings.values().map(|s| s.retention.max_age_ms);
-        let shortest = ages.chain([self.default_settings.retention.max_age_ms]).min();
+        let every = self.kept_of_every();
+        let ages = self.settings.values().map(|s| s.retention.or(every).max_age_ms);
+        let shortest = ages.chain([every.max_age_ms]).min();
         let shortest_s = shortest.unwrap_or(0) / 1_000;
         let over = self.owners.over();
         let mut excess: hashbrown::HashMap<u32, u32> = over
             .iter()
             .map(|no| {
                 let owner = self.owners.get(*no);
-                let max = self.settings_no(owner.queue).retention.max_per_tenant;
+                let max = self.retention(owner.queue).max_per_tenant;
                 (*no, owner.kept.saturating_sub(max))
             })
             .collect();
@@ -195,7 +196,7 @@ impl Tables {
                 continue;
             }
             let queue = self.owners.get(entry.owner).queue;
-            let max_age_ms = self.settings_no(queue).retention.max_age_ms;
+            let max_age_ms = self.retention(queue).max_age_ms;
             let old = now > Timestamp(entry.ended_s * 1_000).plus(max_age_ms);
             let many = excess.get_mut(&entry.owner);
             let beyond = many.is_some_and(|left| {

@@ -286,7 +286,8 @@ impl Tables {
             let settings = Arc::clone(self.settings_no(queue));
             self.owners.moved(entry.owner, None, Some(entry.end.into()));
             if entry.root {
-                self.owners.kept(entry.owner, true, settings.retention.max_per_tenant);
+                let max = self.retention(queue).max_per_tenant;
+                self.owners.kept(entry.owner, true, max);
                 let parent = self.trees.parent(entry.serial);
                 let whole = |t: &windrow_core::tally::Tally| t.gaps == 0;
                 if parent.is_some_and(|p| !p.folded && p.tally.as_deref().is_some_and(whole)) {

@@ -87,6 +87,15 @@ impl Store for Embedded {
         .await
     }
 
+    async fn live(&self, after: Option<ItemId>, limit: usize) -> Result<Vec<Item>, StoreError> {
+        self.look(|tables| {
+            let serials = tables.slab.after(after.map_or(0, ItemId::serial)).take(limit);
+            let slots = serials.filter_map(|serial| tables.slab.find(serial));
+            Ok(slots.map(|no| tables.item_in(no)).collect())
+        })
+        .await
+    }
+
     async fn find(
         &self,
         filter: &Filter,

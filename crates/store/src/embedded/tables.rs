@@ -18,7 +18,8 @@ use windrow_core::item::{BlobRef, Item, Marks, Place, State};
 use windrow_core::item::{GroupNo, KindNo, QueueNo, RouteNo, TenantNo};
 use windrow_core::ports::Happened;
 use windrow_core::resource::Resource;
-use windrow_core::settings::Settings;
+use windrow_core::rules::notify::EVERY_QUEUE;
+use windrow_core::settings::{Retention, Settings};
 use windrow_core::trail::{Progress, Trail};
 use windrow_core::{ItemId, Timestamp};
 
@@ -176,6 +177,17 @@ impl Tables {
 
     pub(crate) fn settings_no(&self, queue: u32) -> &Arc<Settings> {
         self.settings.get(&queue).unwrap_or(&self.default_settings)
+    }
+
+    /// What is kept of a queue.
+    pub(crate) fn retention(&self, queue: u32) -> Retention {
+        self.settings_no(queue).retention.or(self.kept_of_every())
+    }
+
+    /// What is kept of queues that do not say so themselves.
+    pub(crate) fn kept_of_every(&self) -> Retention {
+        let every = self.names.find(EVERY_QUEUE).map(|no| self.settings_no(no).retention);
+        every.unwrap_or_default()
     }
 
     /// The lane of an item in a stage.

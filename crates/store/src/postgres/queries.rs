@@ -59,6 +59,16 @@ impl Postgres {
         let id = |serial: i64| ItemId::from_serial(serial as u64, self.shared.tag);
         Ok(rows.iter().map(|row| id(row.get(0))).collect())
     }
+
+    /// What has not ended, by id, after a given one.
+    async fn live_ids(&self, after: Option<ItemId>, limit: usize) -> Result<Vec<ItemId>, Error> {
+        let client = self.shared.pool.get().await?;
+        let sql = "select serial from windrow.items where serial > $1 order by serial limit $2";
+        let after = after.map_or(0, |id| id.serial() as i64);
+        let rows = client.query(step!(sql, after, limit.min(i32::MAX as usize) as i64)).await?;
+        let id = |serial: i64| ItemId::from_serial(serial as u64, self.shared.tag);
+        Ok(rows.iter().map(|row| id(row.get(0))).collect())
+    }
 }
 
 /// Everything about an item, as far as the desk has it.
@@ -98,6 +108,16 @@ impl Store for Postgres {
         Ok(self.look(Timestamp::ZERO, |desk| inspected(desk, id)).await?)
     }
 
+    async fn inspect_all(&self, ids: &[ItemId]) -> Result<Vec<Inspected>, StoreError> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let ask = |desk: &Desk| -> Vec<Inspected> {
+            ids.iter().filter_map(|id| inspected(desk, *id)).collect()
+        };
+        Ok(self.look(Timestamp::ZERO, ask).await?)
+    }
+
     async fn explain(&self, id: ItemId, now: Timestamp) -> Result<Option<Explanation>, StoreError> {
         match self.look(now, |desk| explain(desk, id, now)).await? {
             Ok(explanation) => Ok(Some(explanation)),
@@ -123,6 +143,15 @@ impl Store for Postgres {
         let ids = self.ids(after, limit).await?;
         let ask = |desk: &Desk| -> Vec<Item> {
             ids.iter().filter_map(|id| desk.item(*id).ok().flatten()).collect()
+        };
+        Ok(self.look(Timestamp::ZERO, ask).await?)
+    }
+
+    async fn live(&self, after: Option<ItemId>, limit: usize) -> Result<Vec<Item>, StoreError> {
+        let ids = self.live_ids(after, limit).await?;
+        let ask = |desk: &Desk| -> Vec<Item> {
+            let items = ids.iter().filter_map(|id| desk.item(*id).ok().flatten());
+            items.filter(|item| !item.is_done()).collect()
         };
         Ok(self.look(Timestamp::ZERO, ask).await?)
     }

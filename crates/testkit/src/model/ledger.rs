@@ -10,6 +10,7 @@ use windrow_core::limits::{FOLD_AFTER_MS, REQUEST_KEPT_MS};
 use windrow_core::refusal::Full;
 use windrow_core::resource::Resource;
 use windrow_core::route::Route;
+use windrow_core::rules::notify::EVERY_QUEUE;
 use windrow_core::settings::{Policy, Settings};
 use windrow_core::tally::Tally;
 use windrow_core::trail::Trail;
@@ -65,7 +66,8 @@ impl State {
     /// Whether an ended root is too old, or one too many of its queue and tenant.
     fn is_overdue(&self, index: usize, ended: &[(Timestamp, &Item)], now: Timestamp) -> bool {
         let (at, root) = ended[index];
-        let keep = self.settings_of(root).retention;
+        let every = self.settings(EVERY_QUEUE).retention;
+        let keep = self.settings_of(root).retention.or(every);
         let alike = |(_, other): &&(Timestamp, &Item)| {
             (other.queue, other.tenant) == (root.queue, root.tenant)
         };

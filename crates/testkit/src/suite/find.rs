@@ -162,6 +162,45 @@ cases! {
         finds(bed, &with(&[Pending]), &[first]);
     }
 
+    fn a_split_item_may_be_taken_for_processing_whatever_its_children_do(bed) {
+        let (parent, children) = bed.family(item(), 1);
+        let with = |status| Filter { split_is_processing: true, ..with(&[status]) };
+        finds(bed, &with(Processing), &[parent]);
+        finds(bed, &with(Pending), &children);
+        let held = bed.take();
+        finds(bed, &with(Processing), &[parent, held.id]);
+        bed.complete(&held);
+        finds(bed, &with(Completed), &[parent, held.id]);
+    }
+
+    fn several_are_seen_at_once_as_they_are_seen_alone(bed) {
+        let (parent, children) = bed.family(item(), 2);
+        let gone = bed.add(item().queue("gone"));
+        bed.complete(&bed.take_from("gone"));
+        bed.try_delete(gone).expect("it has ended");
+        let ids = [children[1], gone, parent, children[0]];
+        let seen = block_on(bed.store.inspect_all(&ids)).expect("they can be read");
+        assert_eq!(seen, [children[1], parent, children[0]].map(|id| bed.see(id)));
+        assert_eq!(block_on(bed.store.inspect_all(&[])).expect("nothing can be read"), []);
+    }
+
+    fn what_lives_is_listed_oldest_first(bed) {
+        let live = |after, limit| -> Vec<ItemId> {
+            let items = block_on(bed.store.live(after, limit)).expect("they can be read");
+            items.iter().map(|item| item.id).collect()
+        };
+        assert_eq!(live(None, 9), []);
+        let ended = bed.add(item().queue("ended"));
+        let (parent, children) = bed.family(item(), 2);
+        let late = bed.add(item().at(bed.later(1_000)));
+        bed.complete(&bed.take_from("ended"));
+        bed.take();
+        assert_eq!(live(None, 9), [parent, children[0], children[1], late]);
+        assert_eq!(live(Some(ended), 2), [parent, children[0]]);
+        assert_eq!(live(Some(children[0]), 9), [children[1], late]);
+        assert_eq!(live(Some(late), 9), []);
+    }
+
     fn a_text_is_found_in_every_field_that_is_searched(bed) {
         let keyed = bed.add(item().key("Order-4711"));
         let of_kind = bed.add(item().kind("INVOICE"));

@@ -2,6 +2,7 @@
 
 use windrow_core::item::Marks;
 use windrow_core::limits::FOLD_AFTER_MS;
+use windrow_core::rules::notify::EVERY_QUEUE;
 use windrow_core::settings::Retention;
 use windrow_core::tally::Bucket;
 use windrow_core::{ItemId, Status};
@@ -96,6 +97,32 @@ cases! {
             bed.complete(&bed.take_from(queue));
         }
         assert_eq!(bed.sweep().removed, 0);
+    }
+
+    fn what_is_said_for_every_queue_holds_where_nothing_else_is_said(bed) {
+        let every = |max_age_ms, max_per_tenant| {
+            let keep = Retention { max_age_ms, max_per_tenant };
+            bed.configure_queue(EVERY_QUEUE, |settings| settings.retention = keep);
+        };
+        // One that says something about other things, one about one of the two, and one nothing.
+        bed.configure_queue("set", |settings| settings.live_max = Some(100));
+        bed.configure_queue("own", |settings| settings.retention.max_per_tenant = 2);
+        let queues = ["set", "own", "plain"];
+        for queue in queues.into_iter().flat_map(|queue| [queue; 3]) {
+            bed.clock.advance(1_000);
+            bed.add(item().queue(queue));
+            bed.complete(&bed.take_from(queue));
+        }
+        let left = || {
+            let of = |queue: &str| bed.everything().iter().filter(|s| &*s.body.queue == queue).count();
+            queues.map(of)
+        };
+        assert_eq!((bed.sweep().removed, left()), (1, [3, 2, 3]));
+        every(7 * DAY_MS, 1);
+        assert_eq!((bed.sweep().removed, left()), (4, [1, 2, 1]));
+        every(DAY_MS, 5_000);
+        bed.advance(DAY_MS + 10_001);
+        assert_eq!((bed.sweep().removed, left()), (4, [0, 0, 0]), "the age is said by none of them");
     }
 
     fn the_oldest_go_first_in_small_slices(bed) {

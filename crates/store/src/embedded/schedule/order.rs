@@ -142,6 +142,15 @@ impl Order {
         }
     }
 
+    /// Serials above a given one, lowest first.
+    pub(crate) fn after(&self, serial: u64) -> impl Iterator<Item = u64> {
+        let first = self.leaf(serial).unwrap_or(0);
+        self.leaves.range(first..).flat_map(move |leaf| {
+            let known = leaf.serials[leaf.find(serial.saturating_add(1))..].iter();
+            known.filter(|serial| !serial.is_gone()).map(|serial| serial.number())
+        })
+    }
+
     /// Serials below a given one, highest first.
     pub(crate) fn before(&self, serial: u64) -> impl Iterator<Item = u64> {
         let leaves = self.leaves.partition_point(|leaf| leaf.low < serial);

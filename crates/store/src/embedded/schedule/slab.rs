@@ -195,6 +195,11 @@ impl Slab {
         self.order.begin(sorted);
     }
 
+    /// The serials of live slots above a given one, lowest first.
+    pub(crate) fn after(&self, serial: u64) -> impl Iterator<Item = u64> {
+        self.order.after(serial)
+    }
+
     /// The serials of live slots below a given one, highest first.
     pub(crate) fn before(&self, serial: u64) -> impl Iterator<Item = u64> {
         self.order.before(serial)

@@ -1,8 +1,10 @@
 //! Lists that only the database can make.
 
 use tokio_postgres::Row;
-use windrow_core::ItemId;
 use windrow_core::limits::FOLD_AFTER_MS;
+use windrow_core::rules::notify::EVERY_QUEUE;
+use windrow_core::settings::Retention;
+use windrow_core::{ItemId, Ledger as _};
 
 use super::{Asked, Loading, Round, serials};
 use crate::postgres::loaded::Listed;
@@ -114,15 +116,20 @@ impl Loading<'_> {
     fn overdue(&self, limit: i64) -> Step {
         let (mut queues, mut ages, mut most) = (Vec::new(), Vec::new(), Vec::new());
         let names = self.desk.names.read();
+        let every = self.desk.settings(EVERY_QUEUE).retention;
+        let columns = |keep: Retention| {
+            let age = keep.max_age_ms.min(i64::MAX as u64 / 2) as i64;
+            (age, i64::from(keep.max_per_tenant))
+        };
         for (queue, settings) in &self.desk.config().settings {
             if let Some(no) = names.find(queue) {
+                let (age, max) = columns(settings.retention.or(every));
                 queues.push(no as i32);
-                ages.push(settings.retention.max_age_ms.min(i64::MAX as u64 / 2) as i64);
-                most.push(i64::from(settings.retention.max_per_tenant));
+                ages.push(age);
+                most.push(max);
             }
         }
-        let plain = self.desk.plain.retention;
-        let (age, max) = (plain.max_age_ms as i64, i64::from(plain.max_per_tenant));
+        let (age, max) = columns(every);
         step!(OVERDUE, queues, ages, most, age, max, self.desk.now.0 as i64, limit)
     }
 }
