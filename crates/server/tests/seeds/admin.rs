@@ -54,6 +54,7 @@ fn what_is_kept_of_every_queue_is_said_in_one_place() {
 fn the_queue_monitor_of_seed_004_sees_what_it_knows() {
     Rig::both("monitor", |rig| {
         story::of_items(rig);
+        (0..5).for_each(|_| drop(rig.add("more", json!({}))));
         let stats = rig.get("/admin/queue/stats");
         let figures = &stats["queueStats"];
         let all = rig.get("/queue/stats");

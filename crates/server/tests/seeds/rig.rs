@@ -23,10 +23,11 @@ impl Rig {
     }
 
     pub(crate) fn postgres(test: &str) -> Rig {
-        let database = Postgres::start(Version::V15, Durability::Off).unwrap();
+        let database = Postgres::start(Version::V15, Durability::Real).unwrap();
         database.create_database("queue").unwrap();
         let data = Data::new(&format!("seeds-pg-{test}"));
-        let server = Server::at(&["--store", &database.url("queue")], &[], data);
+        let url = format!("postgres://postgres@127.0.0.1:{}/queue", database.port());
+        let server = Server::at(&["--store", &url], &[], data);
         Rig { server, database: Some(database) }
     }
 

@@ -41,6 +41,8 @@ pub(crate) fn of_items(rig: &Rig) {
         rig.settle(&held, json!({"outcome": "split", "children": [{"ordinal": 0, "kind": "part"}, {"ordinal": 1, "kind": "part"}]}));
         if queue == "called_off" {
             rig.does("POST", &format!("/queue/{}/cancel", held.id), json!({}));
+            // What is below it is ended after it.
+            while rig.get("/queue/stats?queue=called_off")["pending"] != 0 {}
         }
     }
     rig.add("big", json!({"payload": "x".repeat(20_000)}));

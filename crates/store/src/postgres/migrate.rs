@@ -17,7 +17,7 @@ pub struct Migration {
 }
 
 /// All steps, in order. One that has landed never changes.
-pub const MIGRATIONS: [Migration; 9] = [
+pub const MIGRATIONS: [Migration; 10] = [
     Migration { number: 1, name: "queue", sql: include_str!("schema/0001_queue.sql") },
     Migration { number: 2, name: "views", sql: include_str!("schema/0002_views.sql") },
     Migration { number: 3, name: "documents", sql: include_str!("schema/0003_documents.sql") },
@@ -30,6 +30,11 @@ pub const MIGRATIONS: [Migration; 9] = [
         number: 9,
         name: "blobs_and_resources",
         sql: include_str!("schema/0009_blobs_and_resources.sql"),
+    },
+    Migration {
+        number: 10,
+        name: "scheduled_for",
+        sql: include_str!("schema/0010_scheduled_for.sql"),
     },
 ];
 
