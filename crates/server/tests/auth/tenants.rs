@@ -213,6 +213,58 @@ fn what_is_everybodys_needs_a_token_for_everybody() {
 }
 
 #[test]
+fn the_shapes_of_the_seeds_show_ones_own_things() {
+    let world = World::new("shapes");
+    let World { server, admin, a, b, .. } = &world;
+    let (of_a, of_b) = (server.enqueue(a, "a"), server.enqueue(b, "b"));
+    let daily = json!({"cron": "0 3 * * *", "item": {"queue": "q"}}).to_string();
+    assert_eq!(server.send("PUT", "/api/v1/schedules/daily", Some(a), &daily).status, 200);
+    let get = |token: &str, path: &str| server.get(&format!("/api/v1{path}"), Some(token)).json();
+    let rows = |token: &str, view: &str| get(token, &format!("/views/{view}"))["rows"].clone();
+    for view in ["unified_queue", "job_queue", "queue_stats"] {
+        let of = |token: &str| rows(token, view);
+        assert_eq!((of(b)[0]["tenant_id"].clone(), of(b)[1].clone()), (json!("b"), Value::Null));
+        assert_eq!(of(admin).as_array().unwrap().len(), 2, "{view}");
+    }
+    assert_eq!(get(b, "/views/job_queue?tenant=a")["rows"], json!([]));
+    // Whoever holds an item is shown to its tenant, also under the id that only it knows.
+    world.claim(b, json!({"worker": "of b"}));
+    assert_eq!(rows(b, "unified_queue")[0]["worker_id"], "of b");
+
+    let stats = get(b, "/admin/queue/stats");
+    assert_eq!(
+        (&stats["queueStats"]["pending"], &stats["oldestPendingJob"]),
+        (&json!(0), &Value::Null)
+    );
+    assert_eq!(stats["recentJobs"][0]["id"], json!(of_b));
+    assert_eq!(get(a, "/admin/queue/stats")["oldestPendingJob"]["id"], json!(of_a));
+    let status = get(b, "/system/status");
+    let jobs = status["scheduled_jobs"].as_array().unwrap();
+    assert!(jobs.iter().all(|job| job["kind"] == "own" && job["handled"].is_null()), "{status}");
+    assert_eq!(get(a, "/system/status")["scheduled_jobs"][2]["name"], "daily");
+    assert_eq!(status["queue_stats"]["queued"], 0);
+
+    let settings = "/api/v1/admin/settings/queue";
+    server.get(settings, Some(a)).is(403, "forbidden");
+    let scoped = server.token(Some(admin), &json!({"role": "admin", "tenant": "a"}));
+    server.send("PATCH", settings, Some(&scoped), "{}").is(403, "forbidden");
+    for verb in ["cancel", "retry"] {
+        let ask = |id: &str| {
+            let path = format!("/api/v1/admin/queue/{verb}");
+            server.post(&path, Some(b), &json!({ "jobId": id }))
+        };
+        assert_eq!(without(&ask(&of_a), &of_a), without(&ask(ABSENT), ABSENT), "{verb}");
+        ask(&of_a).is(404, "not_found");
+    }
+    let audited = get(admin, "/audit?operation=POST%20/admin/queue/cancel");
+    assert_eq!(audited["entries"], json!([]), "nothing was done");
+    let own = server.post("/api/v1/admin/queue/cancel", Some(a), &json!({"jobId": of_a}));
+    assert_eq!(own.json()["job"]["status"], "CANCELLED");
+    let audited = get(admin, "/audit?operation=POST%20/admin/queue/cancel");
+    assert_eq!(audited["entries"][0]["targets"], json!([of_a]));
+}
+
+#[test]
 fn tenants_that_choose_the_same_request_id_do_not_meet() {
     let world = World::new("request");
     let World { server, a, b, .. } = &world;

@@ -22,6 +22,7 @@ const CHUNK_ID_MAX: usize = 64;
 
 /// A document.
 #[derive(Serialize, JsonSchema, Debug)]
+#[schemars(rename = "DocumentRow")]
 pub(super) struct Document {
     id: String,
     filename: Option<String>,
@@ -92,6 +93,7 @@ impl Document {
 
 /// A page of a document.
 #[derive(Serialize, JsonSchema, Debug)]
+#[schemars(rename = "PageRow")]
 pub(super) struct Page {
     id: String,
     document_id: String,
@@ -172,6 +174,7 @@ impl Page {
 
 /// A chunk of a page.
 #[derive(Serialize, JsonSchema, Debug)]
+#[schemars(rename = "ChunkRow")]
 pub(super) struct Chunk {
     id: String,
     page_id: String,

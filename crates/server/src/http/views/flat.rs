@@ -12,6 +12,7 @@ use super::fact::Fact;
 
 /// An item as seed 000 has it.
 #[derive(Serialize, JsonSchema, Debug)]
+#[schemars(rename = "UnifiedRow")]
 pub(super) struct Unified {
     queue_id: String,
     item_type: String,
@@ -84,6 +85,7 @@ fn of_seed_000(status: Status) -> &'static str {
 
 /// An item as seed 004 has it.
 #[derive(Serialize, JsonSchema, Debug)]
+#[schemars(rename = "JobRow")]
 pub(in crate::http) struct Job {
     id: String,
     pub(in crate::http) job_type: String,
@@ -152,6 +154,7 @@ fn of_seed_004(status: Status) -> &'static str {
 
 /// How many items of a queue and tenant have a status.
 #[derive(Serialize, JsonSchema, Debug)]
+#[schemars(rename = "FigureRow")]
 pub(super) struct Figure {
     pub(super) queue: String,
     pub(super) tenant_id: String,

@@ -87,4 +87,21 @@ pub(crate) const CLASSES: &[Class] = &[
         let (name, verb) = (d.word(1, 9), d.pick(&["pause", "resume"]));
         d.json(&format!("POST /api/v1/queues/unused-{name}/{verb} HTTP/1.1"), "{}")
     }),
+    class("keeping nothing, or for ever", INVALID, "must lie between 1 and", |d| {
+        let body = d.pick(&[
+            r#"{"max_age_days":0}"#,
+            r#"{"max_age_days":36501}"#,
+            r#"{"max_per_user":0}"#,
+            r#"{"max_age_days":7,"max_per_user":4294967295}"#,
+        ]);
+        d.json("PATCH /api/v1/admin/settings/queue HTTP/1.1", body)
+    }),
+    class("something to keep that there is not", BAD, "", |d| {
+        let name = d.pick(&["max_age", "max_age_day", "max_age_ms", "retention"]);
+        d.json("PATCH /api/v1/admin/settings/queue HTTP/1.1", &format!(r#"{{"{name}":1}}"#))
+    }),
+    class("settings of every queue as if it were one", INVALID, "is no queue", |d| {
+        let name = d.pick(&["*", "%2A", "%2a"]);
+        d.json(&format!("PUT /api/v1/queues/{name}/settings HTTP/1.1"), "{}")
+    }),
 ];

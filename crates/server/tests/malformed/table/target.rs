@@ -140,6 +140,32 @@ pub(crate) const CLASSES: &[Class] = &[
         let id = &d.bed.waiting;
         d.request(&format!("GET /api/v1/queue/{id}/tree?limit={limit} HTTP/1.1"), &[], b"")
     }),
+    class("a view that there is not", ABSENT, "unified_queue, stale_items, job_queue", |d| {
+        let word = d.word(1, 40);
+        let name = d.pick(&["job_queues", "JOB_QUEUE", "every", "windrow.documents", "%27", &word]);
+        d.request(&format!("GET /api/v1/views/{name} HTTP/1.1"), &[], b"")
+    }),
+    class("a view narrowed by what it has not", INVALID, "is not narrowed by it", |d| {
+        let view = d.pick(&[
+            "documents?page_id",
+            "job_queue?document_id",
+            "queue_stats?collection",
+            "stale_items?status",
+            "task_queue_page?kind",
+        ]);
+        d.request(&format!("GET /api/v1/views/{view}={} HTTP/1.1", d.word(1, 9)), &[], b"")
+    }),
+    class("a view with a page or a place that is none", INVALID, "", |d| {
+        let wrong = d.pick(&[
+            "limit=0",
+            "limit=201",
+            "cursor=1",
+            "cursor=..",
+            "status=lost",
+            "status=failed,lost",
+        ]);
+        d.request(&format!("GET /api/v1/views/job_queue?{wrong} HTTP/1.1"), &[], b"")
+    }),
     class("a parameter that is not encoded as one", BAD, "percent", |d| {
         let wrong = d.pick(&["%", "%z1", "a%2", "%%20"]);
         d.request(&format!("GET /api/v1/queue/stats?queue={wrong} HTTP/1.1"), &[], b"")

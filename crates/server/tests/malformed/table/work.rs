@@ -178,10 +178,35 @@ pub(crate) const CLASSES: &[Class] = &[
         let body = d.pick(&["{}", "", r#"{"mode":"reset"}"#, r#"{"mode":"clone"}"#]);
         d.json(&format!("POST /api/v1/queue/{}/retry HTTP/1.1", d.bed.waiting), body)
     }),
+    class("a retry that says two things", INVALID, "mode", |d| {
+        let (query, body) = d.pick(&[("reset", "clone"), ("clone", "reset")]);
+        let line = format!("POST /api/v1/queue/{}/retry?mode={query} HTTP/1.1", d.bed.failed);
+        d.json(&line, &format!(r#"{{"mode":"{body}"}}"#))
+    }),
     class("a retry in a way that there is not", BAD, "mode", |d| {
         let mode = d.pick(&["again", "Reset", "", "copy"]);
         let body = format!(r#"{{"mode":"{mode}"}}"#);
         d.json(&format!("POST /api/v1/queue/{}/retry HTTP/1.1", d.bed.failed), &body)
+    }),
+    class("a job that is no longer to be cancelled", Problem(400, "wrong_status"), "failed", |d| {
+        let id = &d.bed.failed;
+        let line = format!("POST /api/v1/admin/queue/cancel?jobId={id} HTTP/1.1");
+        d.json(&line, d.pick(&["{}", ""]))
+    }),
+    class("a job that did not fail", Problem(400, "wrong_status"), "only a failed job", |d| {
+        let id = d.pick(&[&*d.bed.waiting, &*d.bed.held]);
+        d.json("POST /api/admin/queue/retry HTTP/1.1", &format!(r#"{{"jobId":"{id}"}}"#))
+    }),
+    class("a job that nobody has", Problem(404, "not_found"), "", |d| {
+        let word = d.word(1, 40);
+        let id = d.pick(&[NOBODY, "0", "null", &word]);
+        let verb = d.pick(&["cancel", "retry"]);
+        let line = format!("POST /api/v1/admin/queue/{verb} HTTP/1.1");
+        d.json(&line, &format!(r#"{{"jobId":"{id}"}}"#))
+    }),
+    class("no job at all", INVALID, "jobId", |d| {
+        let verb = d.pick(&["cancel", "retry"]);
+        d.json(&format!("POST /api/v1/admin/queue/{verb} HTTP/1.1"), d.pick(&["{}", ""]))
     }),
     class("a retry from a stage that there is not", Problem(422, "no_such_stage"), "stage", |d| {
         let stage = d.word(1, 9);
