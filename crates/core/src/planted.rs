@@ -58,6 +58,8 @@ bugs! {
     KeyRunsTwice,
     /// Lets retention take live items of an old tree.
     RetentionTakesLive,
+    /// Keeps what queues keep by default, whatever is said for every queue.
+    KeepingUnheard,
     /// Keeps the pause of a queue only in memory.
     PauseForgotten,
     /// Gives a second pardon, so a poison item never runs out of attempts.

@@ -13,6 +13,7 @@ use axum::routing::{get, patch, post};
 use axum::{Extension, Json};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tokio::sync::Mutex;
 use windrow_core::command::RetryMode;
 use windrow_core::find::Filter;
 use windrow_core::item::Status;
@@ -158,9 +159,12 @@ async fn keeping(scoped: Scoped) -> Result<Json<Keeping>, Failed> {
 }
 
 async fn keep(scoped: Scoped, request: Request) -> Result<Json<Keeping>, Failed> {
+    // Whoever says one of the two keeps the other as it is then, also if it is being said.
+    static SAYING: Mutex<()> = Mutex::const_new(());
     must_be_json(request.headers())?;
     let queues = scoped.whole()?;
     let keep: Keep = read(&whole(request, &()).await?)?;
+    let _one_at_a_time = SAYING.lock().await;
     let mut settings = of_every(&scoped).await?;
     settings.retention = keep.over(settings.retention)?;
     let kept = settings.retention.into();

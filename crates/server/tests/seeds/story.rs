@@ -38,7 +38,8 @@ pub(crate) fn of_items(rig: &Rig) {
     for queue in ["split", "called_off"] {
         rig.add(queue, json!({}));
         let held = rig.take(json!({"queues": [queue]}));
-        rig.settle(&held, json!({"outcome": "split", "children": [{"ordinal": 0, "kind": "part"}, {"ordinal": 1, "kind": "part"}]}));
+        let part = |ordinal: u32| json!({"ordinal": ordinal, "kind": "part"});
+        rig.settle(&held, json!({"outcome": "split", "children": [part(0), part(1)]}));
         if queue == "called_off" {
             rig.does("POST", &format!("/queue/{}/cancel", held.id), json!({}));
             // What is below it is ended after it.

@@ -114,15 +114,15 @@ cases! {
             bed.complete(&bed.take_from(queue));
         }
         let left = || {
-            let of = |queue: &str| bed.everything().iter().filter(|s| &*s.body.queue == queue).count();
-            queues.map(of)
+            let all = bed.everything();
+            queues.map(|queue| all.iter().filter(|seen| &*seen.body.queue == queue).count())
         };
         assert_eq!((bed.sweep().removed, left()), (1, [3, 2, 3]));
         every(7 * DAY_MS, 1);
         assert_eq!((bed.sweep().removed, left()), (4, [1, 2, 1]));
         every(DAY_MS, 5_000);
         bed.advance(DAY_MS + 10_001);
-        assert_eq!((bed.sweep().removed, left()), (4, [0, 0, 0]), "the age is said by none of them");
+        assert_eq!((bed.sweep().removed, left()), (4, [0, 0, 0]), "none says an age");
     }
 
     fn the_oldest_go_first_in_small_slices(bed) {
