@@ -7,7 +7,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use axum::extract::Request;
 use axum::http::{HeaderMap, Method};
 use axum::routing::{get, patch, post};
 use axum::{Extension, Json};
@@ -26,7 +25,7 @@ use windrow_wire::problem::Code;
 use windrow_wire::time::Time;
 
 use super::items::one;
-use super::reply::{Asked, Failed, Read, item_id, must_be_json, read, request_id, whole};
+use super::reply::{Asked, Failed, Read, item_id, request_id};
 use super::status::Counts;
 use super::table::{Operation, Role};
 use super::views::{self, Around, Job};
@@ -158,12 +157,10 @@ async fn keeping(scoped: Scoped) -> Result<Json<Keeping>, Failed> {
     Ok(Json(of_every(&scoped).await?.retention.into()))
 }
 
-async fn keep(scoped: Scoped, request: Request) -> Result<Json<Keeping>, Failed> {
+async fn keep(scoped: Scoped, Read(keep): Read<Keep>) -> Result<Json<Keeping>, Failed> {
     // Whoever says one of the two keeps the other as it is then, also if it is being said.
     static SAYING: Mutex<()> = Mutex::const_new(());
-    must_be_json(request.headers())?;
     let queues = scoped.whole()?;
-    let keep: Keep = read(&whole(request, &()).await?)?;
     let _one_at_a_time = SAYING.lock().await;
     let mut settings = of_every(&scoped).await?;
     settings.retention = keep.over(settings.retention)?;

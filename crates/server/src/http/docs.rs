@@ -11,8 +11,8 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 use windrow_wire::problem::Problem;
 
-use super::operations;
 use super::table::{BASE, Operation, shape};
+use super::{operations, views};
 
 /// Every operation, by its path.
 fn described() -> Vec<Operation> {
@@ -99,7 +99,11 @@ fn or(content: &mut serde_json::Map<String, Value>, kind: &str, shape: Value) {
 
 fn parameters(operation: &Operation) -> Vec<Value> {
     let in_path = operation.path.split(['{', '}']).skip(1).step_by(2).map(|name| {
-        json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } })
+        let schema = match operation.path {
+            views::PATH => json!({ "type": "string", "enum": views::names() }),
+            _ => json!({ "type": "string" }),
+        };
+        json!({ "name": name, "in": "path", "required": true, "schema": schema })
     });
     let in_query = operation.parameters.iter().map(|(name, what)| {
         let schema = match *name {

@@ -29,6 +29,7 @@ use windrow_engine::Clock as _;
 pub(super) use self::fact::Around;
 use self::fact::Fact;
 pub(super) use self::flat::Job;
+pub(super) use self::query::names;
 use self::query::{Name, PARAMETERS, Query, known, no_cursor};
 use super::reply::{Asked, Failed, Named};
 use super::table::{Operation, Role};
@@ -38,12 +39,15 @@ use crate::auth::{Denied, Scoped};
 const SEARCH: Duration = Duration::from_millis(50);
 const READ: Duration = Duration::from_millis(500);
 
+/// Where views are.
+pub(super) const PATH: &str = "/views/{name}";
+
 /// What can be asked of views.
 pub(super) fn operations() -> Vec<Operation> {
     vec![
         Operation::new(
             Method::GET,
-            "/views/{name}",
+            PATH,
             Role::Viewer,
             "Items in the shape of a seed: unified_queue, stale_items, job_queue, documents, \
              task_queue_page, task_queue_chunk or queue_stats, with the columns that the views \

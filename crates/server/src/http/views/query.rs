@@ -87,6 +87,11 @@ const NAMES: [(Name, &[&str], &[&str]); 7] = [
     (Name::QueueStats, &["queue_stats"], &["status", "queue", "tenant"]),
 ];
 
+/// Every name that a view has.
+pub(in crate::http) fn names() -> Vec<&'static str> {
+    NAMES.into_iter().flat_map(|(_, names, _)| names.iter().copied()).collect()
+}
+
 /// A view by its name, or the names that there are.
 pub(super) fn known(
     asked: &str,
