@@ -71,8 +71,8 @@ fn figures_say_what_was_done() {
     server.settle(&lease, &ids[..1], &json!({"outcome": "complete"}));
     let again = json!({"outcome": "retry", "error": "later", "delay_ms": 0});
     server.settle(&lease, &ids[1..2], &again);
-    let refused = server.post("/api/v1/claims", &json!({"max": 5_000, "worker": "w"}));
-    assert_eq!(refused.status, 422);
+    let nobodys = "/api/v1/leases/00000000-0000-4000-8000-000000000000/renew";
+    assert_eq!(server.post(nobodys, &json!({})).status, 409);
     let completed = r#"windrow_items{queue="mail",status="completed"}"#;
     let told = scrape_when(&server, |told| told.samples.get(completed) == Some(&1.0));
     told.is(completed, 1.0);
@@ -81,7 +81,7 @@ fn figures_say_what_was_done() {
     let took = "windrow_operation_duration_seconds";
     told.is(&format!(r#"{took}_count{{verb="enqueue",outcome="ok"}}"#), 1.0);
     told.is(&format!(r#"{took}_count{{verb="settle",outcome="ok"}}"#), 2.0);
-    told.is(&format!(r#"{took}_count{{verb="claim",outcome="refused"}}"#), 1.0);
+    told.is(&format!(r#"{took}_count{{verb="renew",outcome="refused"}}"#), 1.0);
     told.is(&format!(r#"{took}_bucket{{verb="settle",outcome="ok",le="+Inf"}}"#), 2.0);
     told.is("windrow_attempts_count", 3.0);
     told.is(r#"windrow_attempts_bucket{le="1"}"#, 3.0);

@@ -8,10 +8,35 @@ mod running;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use running::{Data, Server};
+use running::{Data, Server, exchange};
 
 /// How long it goes on at most, in seconds. On a machine with nothing else to do it is done sooner.
 const BUDGET_S: &str = "80";
+
+/// An admin's, which nothing that is sent can revoke.
+const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+
+/// A server that asks for a token, as its document says that it does.
+fn server(test: &str) -> Server {
+    let data = Data::new(test);
+    let (store, token) = (data.0.join("store"), data.0.join("token"));
+    std::fs::write(&token, TOKEN).unwrap();
+    let variables = [("WINDROW_AUTH__TOKEN_FILE", token.to_str().unwrap())];
+    Server::at(&["--data-dir", store.to_str().unwrap()], &variables, data)
+}
+
+/// The document of a server, kept in a file.
+fn document(server: &Server, into: &Data) -> (PathBuf, serde_json::Value) {
+    let request = format!(
+        "GET /api/v1/openapi.json HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\
+         authorization: Bearer {TOKEN}\r\n\r\n",
+        server.address
+    );
+    let document = exchange(&server.address, request.as_bytes(), false).remove(0).json();
+    let file = into.0.join("openapi.json");
+    std::fs::write(&file, document.to_string()).unwrap();
+    (file, document)
+}
 
 /// Where the program is: where the variable points, or where `cargo xtask test` installed it.
 fn program() -> PathBuf {
@@ -40,14 +65,16 @@ fn held_to(document: &str, address: &str, seed: &str, examples: &str) -> Output 
     command.args(["--max-examples", examples, "--max-time", BUDGET_S, "--request-timeout", "10"]);
     command.args(["--phases", "examples,coverage,fuzzing", "--continue-on-failure"]);
     command.args(["--generation-database", "none", "--suppress-health-check", "all"]);
+    command.args(["--header", &format!("Authorization: Bearer {TOKEN}")]);
     command.args(["--workers", "2", "--no-color"]).output().unwrap()
 }
 
 #[test]
 fn the_server_does_what_its_document_says() {
-    let mut server = Server::start("schemathesis");
-    let document = format!("http://{}/api/v1/openapi.json", server.address);
-    let output = held_to(&document, &server.address, "20261116", "20");
+    let mut server = server("schemathesis");
+    let data = Data::new("schemathesis-whole");
+    let (file, _) = document(&server, &data);
+    let output = held_to(file.to_str().unwrap(), &server.address, "20261116", "20");
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
     assert!(server.is_running());
@@ -59,15 +86,14 @@ fn the_server_does_what_its_document_says() {
 /// A document that promises something else must not go through.
 #[test]
 fn a_document_that_says_something_else_is_noticed() {
-    let server = Server::start("schemathesis-control");
-    let mut document = server.get("/api/v1/openapi.json").json();
+    let server = server("schemathesis-control");
+    let data = Data::new("schemathesis-document");
+    let (file, mut document) = document(&server, &data);
     let stats = document["paths"]["/api/v1/queue/stats"].take();
     document["paths"] = serde_json::json!({ "/api/v1/queue/stats": stats });
     // What is a number in truth is said to be a text.
     document["components"]["schemas"]["Stats"]["properties"]["queued"] =
         serde_json::json!({ "type": "string" });
-    let data = Data::new("schemathesis-document");
-    let file = data.0.join("openapi.json");
     std::fs::write(&file, document.to_string()).unwrap();
     let output = held_to(file.to_str().unwrap(), &server.address, "1", "3");
     let said = String::from_utf8_lossy(&output.stdout);

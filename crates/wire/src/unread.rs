@@ -31,7 +31,8 @@ pub(crate) fn unread(error: &serde_json::Error) -> String {
         let name: String = name.chars().take(NAME_MAX).collect();
         return format!("unknown field `{name}`{expected}");
     }
-    let known = ["missing field", "duplicate field", "not base64", "invalid length"];
+    let known =
+        ["missing field", "duplicate field", "not base64", "invalid length", "nested more than"];
     if error.is_data() && !known.iter().any(|known| text.starts_with(known)) {
         return format!("not of the expected form{place}");
     }

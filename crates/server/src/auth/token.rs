@@ -83,9 +83,15 @@ impl Wanted {
         if self.expires.is_some_and(|expires| expires <= now) {
             return Err(Refusal::invalid("expires", "has passed already"));
         }
+        if self.expires.is_some_and(|expires| expires.since(now) > EXPIRES_MAX_MS) {
+            return Err(Refusal::invalid("expires", "is more than a hundred years away"));
+        }
         Ok(())
     }
 }
+
+/// A token that lasts longer has no end worth naming.
+const EXPIRES_MAX_MS: u64 = 100 * 366 * 86_400_000;
 
 /// A token as its bearer gets it, once.
 pub(crate) struct Fresh {

@@ -149,13 +149,15 @@ async fn serve(config: &Config) -> anyhow::Result<()> {
     open.queue.observe(observed.observers());
     let watch = Arc::new(Watch::new(Arc::clone(&open.queue), config.health));
     let rpc_listen = config.rpc.as_ref().map(|rpc| rpc.listen);
-    let is_exposed = [Some(listen), rpc_listen].iter().flatten().any(|at| !at.ip().is_loopback());
+    let places = [Some(listen), rpc_listen].into_iter().flatten();
+    let exposed = places.into_iter().find(|at| !at.ip().is_loopback());
+    let is_exposed = exposed.is_some();
     let access =
         Access { given, is_exposed, hosts: config.hosts.clone(), workers: config.workers.clone() };
     let beside = (Arc::clone(&watch), config.webhooks.clone());
     let app = App::open(Arc::clone(&open.queue), access, beside).await?;
-    if is_exposed {
-        must_have_tokens(&app, config)?;
+    if let Some(exposed) = exposed {
+        must_have_tokens(&app, config, exposed)?;
     }
     let (format, address) = (config.log.0, listener.local_addr()?);
     let scheme = if tls.is_some() { "https" } else { "http" };
@@ -290,17 +292,16 @@ fn given(path: &Path) -> anyhow::Result<String> {
 }
 
 /// Refuses to be reached from other machines by whoever likes.
-fn must_have_tokens(app: &App, config: &Config) -> anyhow::Result<()> {
+fn must_have_tokens(app: &App, config: &Config, exposed: SocketAddr) -> anyhow::Result<()> {
     let store = match &config.store {
         Some(_) => "--store with the address of the database".to_owned(),
         None => format!("--data-dir {}", config.data_dir.display()),
     };
     anyhow::ensure!(
         app.book.has_tokens(),
-        "{} can be reached from other machines, and there is no token: anybody there could do \
+        "{exposed} can be reached from other machines, and there is no token: anybody there could do \
          anything. Make one with `windrow token create --role admin` and {store}, or name a file \
-         that holds one with WINDROW_AUTH__TOKEN_FILE; or listen on 127.0.0.1",
-        config.listen
+         that holds one with WINDROW_AUTH__TOKEN_FILE; or listen on 127.0.0.1"
     );
     Ok(())
 }

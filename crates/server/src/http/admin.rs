@@ -25,7 +25,7 @@ use windrow_wire::problem::Code;
 use windrow_wire::time::Time;
 
 use super::items::one;
-use super::reply::{Asked, Failed, Read, item_id, request_id};
+use super::reply::{Asked, Failed, Read, item_id, request_id, within};
 use super::status::Counts;
 use super::table::{Operation, Role};
 use super::views::{self, Around, Job};
@@ -136,13 +136,6 @@ impl Keep {
             kept.max_per_tenant = max;
         }
         Ok(kept)
-    }
-}
-
-fn within(field: &'static str, value: u64, most: u64) -> Result<(), Refusal> {
-    match value {
-        1.. if value <= most => Ok(()),
-        _ => Err(Refusal::invalid(field, format!("must lie between 1 and {most}"))),
     }
 }
 

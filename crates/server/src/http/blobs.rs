@@ -54,7 +54,7 @@ pub(super) fn operations() -> Vec<Operation> {
             "Begin to upload a blob in pieces. The answer and its Location name the upload.",
             post(begin),
         )
-        .takes::<Begin>()
+        .needs::<Begin>()
         .gives::<Stands>(201),
         of(
             Method::GET,
@@ -72,6 +72,7 @@ pub(super) fn operations() -> Vec<Operation> {
              durable; with the last byte the blob is stored.",
             patch(go_on),
         )
+        .heads(&[(OFFSET, "the byte at which the body begins, as the last answer said")])
         .gives::<Stands>(200),
         of(
             Method::DELETE,
@@ -117,6 +118,7 @@ pub(super) struct Begin {
     #[serde(alias = "user_id")]
     tenant: Option<String>,
     /// In bytes; at most 64 MiB.
+    #[schemars(range(min = 1, max = 67_108_864))]
     length: u64,
     /// What the bytes must hash to. Others are thrown away.
     sha256: Option<String>,

@@ -30,7 +30,7 @@ use super::gate::{self, Gate};
 use super::link::{HEAD_WITHIN, Link, Why};
 use super::pulse::{Arriving, Leaving, Phase, Pulse};
 use super::reply::{BODY_MAX, Failed};
-use super::table::{self, Plain, Role};
+use super::table::{self, LetsIn, Plain, Role};
 use super::{App, docs, host, operations, status, strict};
 use crate::logs;
 use crate::tls::Tls;
@@ -48,7 +48,7 @@ fn plain() -> Vec<Plain> {
         of("/", viewer, get(async || Redirect::to("/docs"))),
         of("/healthz", None, get(status::healthz)),
         of("/readyz", None, get(status::readyz)),
-        of("/metrics", viewer, get(status::metrics)),
+        of("/metrics", viewer, get(status::metrics)).lets_in(LetsIn::Watchers),
     ]
 }
 

@@ -109,6 +109,7 @@ fn parameters(operation: &Operation) -> Vec<Value> {
         let schema = match *name {
             "limit" => json!({ "type": "integer", "minimum": 1, "maximum": 200 }),
             "mode" => json!({ "type": "string", "enum": ["clone", "reset"] }),
+            "count" => json!({ "type": "integer", "minimum": 1, "maximum": 1_000 }),
             "from" => json!({ "type": "integer", "minimum": 0, "maximum": u32::MAX }),
             _ => json!({ "type": "string" }),
         };
@@ -122,7 +123,15 @@ fn parameters(operation: &Operation) -> Vec<Value> {
             "schema": { "type": "string", "pattern": "^[!-~]([ -~]{0,253}[!-~])?$" },
         })
     });
-    in_path.chain(in_query).chain(key).collect()
+    let heads = operation.heads.iter().map(|(name, what)| {
+        let schema = json!({ "type": "integer", "minimum": 0 });
+        let required = true;
+        json!({
+            "name": name, "in": "header", "required": required, "description": what,
+            "schema": schema,
+        })
+    });
+    in_path.chain(in_query).chain(key).chain(heads).collect()
 }
 
 /// Every answer: what is asked for, and what may be said instead.

@@ -29,10 +29,21 @@ pub(super) struct Rule {
     method: Method,
     /// None if everybody may, without a token too.
     role: Option<Role>,
-    /// The workers' secret opens it too.
-    pub(super) opens_by_secret: bool,
+    pub(super) lets_in: LetsIn,
     /// What the audit calls it.
     operation: String,
+}
+
+/// Whom a route lets in, besides asking for their role.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum LetsIn {
+    /// Whoever has a token, as it is now.
+    #[default]
+    Callers,
+    /// Also whoever has the workers' secret.
+    Schedulers,
+    /// Whoever had a token when the tokens could last be read.
+    Watchers,
 }
 
 impl Rules {
@@ -44,7 +55,7 @@ impl Rules {
         named: &str,
     ) -> &mut Rule {
         let operation = format!("{method} {named}");
-        let rule = Rule { method, role, opens_by_secret: false, operation };
+        let rule = Rule { method, role, lets_in: LetsIn::default(), operation };
         self.0.entry(path.to_owned()).or_default().push_mut(rule)
     }
 
@@ -87,7 +98,10 @@ pub(super) async fn check(
     }
     let (book, shown) = (&gate.app.book, bearer(request.headers()));
     let authenticated = match found {
-        Found::Rule(Rule { opens_by_secret: true, .. }) => book.authenticate_worker(shown).await,
+        Found::Rule(Rule { lets_in: LetsIn::Schedulers, .. }) => {
+            book.authenticate_worker(shown).await
+        }
+        Found::Rule(Rule { lets_in: LetsIn::Watchers, .. }) => book.authenticate_watcher(shown),
         _ => book.authenticate(shown).await,
     };
     let caller = match authenticated {

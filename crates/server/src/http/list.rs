@@ -17,10 +17,9 @@ use windrow_core::find;
 use windrow_core::ports::{Store, StoreError};
 use windrow_core::rules::notify::EVERY_QUEUE;
 use windrow_wire::list::{Filter, Page};
-use windrow_wire::problem::Code;
 use windrow_wire::settings::Settings;
 
-use super::reply::{Asked, Failed, Named};
+use super::reply::{Asked, Failed, Named, no_cursor, within};
 use super::status::Counts;
 use crate::auth::{Denied, Scoped};
 
@@ -65,7 +64,7 @@ pub(super) struct ListQuery {
     branch: Option<String>,
     source_type: Option<String>,
     q: Option<String>,
-    limit: Option<usize>,
+    limit: Option<u64>,
     cursor: Option<String>,
 }
 
@@ -77,13 +76,10 @@ pub(super) async fn list(
     let ListQuery { collection, branch, source_type, q, limit, cursor, .. } = asked;
     let said = Filter { status, queue, stage, kind, tenant, collection, branch, source_type, q };
     let filter = said.to_core()?;
-    let limit = limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
+    let limit = within("limit", limit.unwrap_or(PAGE as u64), PAGE_MAX as u64)? as usize;
     let after = match cursor.as_deref() {
         None | Some("") => None,
-        Some(text) => Some(text.parse().map_err(|_| {
-            let detail = format!("cursor: {text:?} is none; take `next` of the page before");
-            Failed::new(Code::Malformed, detail)
-        })?),
+        Some(text) => Some(text.parse().map_err(|_| no_cursor())?),
     };
     if let Some(only) = by_id(&scoped, &filter, after).await? {
         return Ok(Json(shown(only, limit)));

@@ -20,7 +20,7 @@ use super::queues::Scope;
 use super::reply::Done;
 use super::schedules::Preview;
 use super::status::{Stats, WorkerShown};
-use super::table::{Operation, Role};
+use super::table::{LetsIn, Operation, Role};
 use super::{
     audit, bulk, claims, events, items, list, queues, schedules, status, tokens, webhooks,
 };
@@ -80,8 +80,13 @@ fn of_items() -> Vec<Operation> {
             "The same for items that each name their queue: one, an array, or lines.",
             post(items::enqueue_anywhere),
         )
-        .takes::<NewItem>()
-        .gives::<Enqueued>(201),
+        .needs::<NewItem>()
+        .also_takes::<Vec<NewItem>>("application/json")
+        .also_takes::<Lines>("application/x-ndjson")
+        .repeatable()
+        .gives::<Enqueued>(201)
+        .also_gives::<Enqueued>(200)
+        .also_gives::<Vec<Each<Enqueued>>>(200),
         of(
             Method::GET,
             "/queue/stats",
@@ -123,7 +128,7 @@ fn of_operators() -> Vec<Operation> {
             "Give an item that has not ended another priority.",
             post(items::prioritise),
         )
-        .takes::<Prioritise>(),
+        .needs::<Prioritise>(),
         of(
             Method::POST,
             "/queue/{id}/cancel",
@@ -213,6 +218,7 @@ fn of_workers() -> Vec<Operation> {
             "Whether work gets done: each check is green, yellow or red, with what to do.",
             get(status::health),
         )
+        .lets_in(LetsIn::Watchers)
         .gives::<Health>(200),
     ]
 }
@@ -276,7 +282,7 @@ fn of_bulk() -> Vec<Operation> {
             "Retry, cancel, delete or prioritise what a filter admits, in the background.",
             post(bulk::begin),
         )
-        .takes::<BeginOperation>()
+        .needs::<BeginOperation>()
         .gives::<OperationShown>(202),
         of(
             Method::GET,
@@ -337,7 +343,7 @@ fn of_schedules() -> Vec<Operation> {
             put(schedules::put),
         )
         .asks(&[TENANT])
-        .takes::<NewSchedule>()
+        .needs::<NewSchedule>()
         .gives::<Schedule>(200),
         of(
             Method::DELETE,
@@ -428,7 +434,7 @@ fn of_webhooks() -> Vec<Operation> {
              answer, and never again.",
             put(webhooks::put),
         )
-        .takes::<NewWebhook>()
+        .needs::<NewWebhook>()
         .gives::<Webhook>(200),
         of(
             Method::DELETE,
@@ -461,7 +467,7 @@ fn of_admins() -> Vec<Operation> {
             "Make a token. Its text is shown now and never again.",
             post(tokens::create),
         )
-        .takes::<tokens::NewToken>()
+        .needs::<tokens::NewToken>()
         .gives::<tokens::Made>(201),
         of(
             Method::DELETE,

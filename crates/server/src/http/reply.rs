@@ -32,6 +32,19 @@ fn seconds(ms: u64) -> u64 {
     ms.div_ceil(1_000).max(1)
 }
 
+/// A number that may be asked for.
+pub(super) fn within(field: &'static str, value: u64, most: u64) -> Result<u64, Refusal> {
+    match value {
+        1.. if value <= most => Ok(value),
+        _ => Err(Refusal::invalid(field, format!("must lie between 1 and {most}"))),
+    }
+}
+
+/// Something that was never given out as a cursor.
+pub(super) fn no_cursor() -> Refusal {
+    Refusal::invalid("cursor", "is none; take `next` of the page before")
+}
+
 /// A problem, as an answer.
 #[derive(Debug)]
 pub(crate) struct Failed(pub(super) Problem);

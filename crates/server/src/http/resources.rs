@@ -45,7 +45,7 @@ pub(super) fn operations() -> Vec<Operation> {
             "Say what a resource bears. What is left out is as it is by default.",
             put(limit),
         )
-        .takes::<Limits>()
+        .needs::<Limits>()
         .gives::<Done>(200),
         of(
             Method::DELETE,

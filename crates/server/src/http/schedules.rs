@@ -17,7 +17,7 @@ use windrow_wire::problem::Code;
 use windrow_wire::schedule::{LastRun, NewSchedule, Ran, Schedule};
 use windrow_wire::time::Time;
 
-use super::reply::{Asked, Done, Failed, Named, read, request_id, whole};
+use super::reply::{Asked, Done, Failed, Named, read, request_id, whole, within};
 use crate::auth::{Denied, Scoped};
 use crate::schedules::kept::{Kept, Name, SHELF, When, item};
 use crate::schedules::{find, run_now, write};
@@ -26,8 +26,8 @@ use crate::store::Queue;
 /// Runs that an answer shows.
 const SHOWN: usize = 5;
 /// Runs in a preview, and at most.
-const PREVIEWED: usize = 10;
-const PREVIEWED_MAX: usize = 1_000;
+const PREVIEWED: u64 = 10;
+const PREVIEWED_MAX: u64 = 1_000;
 
 /// Whose schedule is meant.
 #[derive(Deserialize, Debug)]
@@ -160,7 +160,7 @@ pub(super) async fn run(
 pub(super) struct HowMany {
     #[serde(alias = "user_id")]
     tenant: Option<String>,
-    count: Option<usize>,
+    count: Option<u64>,
 }
 
 /// The runs that are to come, enabled or not.
@@ -176,7 +176,7 @@ pub(super) async fn preview(
 ) -> Result<Json<Preview>, Failed> {
     let (name, queue) = Whose { tenant: asked.tenant }.named(&name, &scoped)?;
     let (kept, _) = known(queue, &name).await?;
-    let count = asked.count.unwrap_or(PREVIEWED).clamp(1, PREVIEWED_MAX);
+    let count = within("count", asked.count.unwrap_or(PREVIEWED), PREVIEWED_MAX)? as usize;
     let runs = When::read(&kept.says)?.upcoming(scoped.clock().now(), count);
     Ok(Json(Preview { next_runs: runs.into_iter().map(Time).collect() }))
 }

@@ -8,6 +8,7 @@ use axum::routing::MethodRouter;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use super::App;
+pub(super) use super::gate::LetsIn;
 use super::gate::Rules;
 pub(super) use crate::auth::Role;
 
@@ -27,8 +28,7 @@ pub(super) struct Operation {
     /// Below [`BASE`], with parameters in braces.
     pub(super) path: &'static str,
     pub(super) role: Role,
-    /// The workers' secret opens it too.
-    pub(super) opens_by_secret: bool,
+    pub(super) lets_in: LetsIn,
     pub(super) summary: &'static str,
     pub(super) takes: Option<Shape>,
     /// Other bodies that are taken, by their content type.
@@ -45,6 +45,8 @@ pub(super) struct Operation {
     pub(super) gives_bytes: bool,
     /// Parameters after the question mark, with what they are.
     pub(super) parameters: &'static [(&'static str, &'static str)],
+    /// Headers that must be there and hold a number, with what they are.
+    pub(super) heads: &'static [(&'static str, &'static str)],
     /// It answers with server-sent events that have no end.
     pub(super) streams: bool,
     pub(super) handler: MethodRouter<Arc<App>>,
@@ -62,7 +64,7 @@ impl Operation {
             method,
             path,
             role,
-            opens_by_secret: false,
+            lets_in: LetsIn::default(),
             summary,
             takes: None,
             also_takes: Vec::new(),
@@ -73,13 +75,14 @@ impl Operation {
             also_gives: Vec::new(),
             gives_bytes: false,
             parameters: &[],
+            heads: &[],
             streams: false,
             handler,
         }
     }
 
-    pub(super) fn opens_by_secret(self) -> Operation {
-        Operation { opens_by_secret: true, ..self }
+    pub(super) fn lets_in(self, lets_in: LetsIn) -> Operation {
+        Operation { lets_in, ..self }
     }
 
     pub(super) fn takes<T: JsonSchema>(self) -> Operation {
@@ -117,6 +120,10 @@ impl Operation {
         Operation { gives_bytes: true, ..self }
     }
 
+    pub(super) fn heads(self, heads: &'static [(&'static str, &'static str)]) -> Operation {
+        Operation { heads, ..self }
+    }
+
     pub(super) fn asks(self, parameters: &'static [(&'static str, &'static str)]) -> Operation {
         Operation { parameters, ..self }
     }
@@ -127,6 +134,7 @@ pub(super) struct Plain {
     pub(super) path: &'static str,
     /// None if everybody may, without a token too.
     pub(super) role: Option<Role>,
+    pub(super) lets_in: LetsIn,
     /// Answers GET.
     pub(super) handler: MethodRouter<Arc<App>>,
 }
@@ -137,7 +145,11 @@ impl Plain {
         role: Option<Role>,
         handler: MethodRouter<Arc<App>>,
     ) -> Plain {
-        Plain { path, role, handler }
+        Plain { path, role, lets_in: LetsIn::default(), handler }
+    }
+
+    pub(super) fn lets_in(self, lets_in: LetsIn) -> Plain {
+        Plain { lets_in, ..self }
     }
 }
 
@@ -145,15 +157,15 @@ impl Plain {
 /// ones; with what each needs.
 pub(super) fn routes(operations: Vec<Operation>, plain: Vec<Plain>) -> (Router<Arc<App>>, Rules) {
     let (mut router, mut rules) = (Router::new(), Rules::default());
-    for Operation { path, method, role, opens_by_secret, handler, .. } in operations {
+    for Operation { path, method, role, lets_in, handler, .. } in operations {
         for base in [BASE, "/api"] {
             let full = format!("{base}{path}");
-            rules.add(&full, method.clone(), Some(role), path).opens_by_secret = opens_by_secret;
+            rules.add(&full, method.clone(), Some(role), path).lets_in = lets_in;
             router = router.route(&full, handler.clone());
         }
     }
-    for Plain { path, role, handler } in plain {
-        rules.add(path, Method::GET, role, path);
+    for Plain { path, role, lets_in, handler } in plain {
+        rules.add(path, Method::GET, role, path).lets_in = lets_in;
         router = router.route(path, handler);
     }
     (router, rules)

@@ -15,7 +15,7 @@ use windrow_wire::problem::Code;
 
 use super::App;
 use super::reply::{Failed, Named};
-use super::table::{Operation, Role};
+use super::table::{LetsIn, Operation, Role};
 use crate::auth::Scoped;
 use crate::work::hand::{Did, Done};
 use crate::work::shift::{Ended, Shift};
@@ -27,7 +27,7 @@ const SUMMARY: &str = "Let a worker that the configuration declares do a few ite
 pub(super) fn operations() -> Vec<Operation> {
     let of = |method, handler| {
         Operation::new(method, "/workers/{name}", Role::Worker, SUMMARY, handler)
-            .opens_by_secret()
+            .lets_in(LetsIn::Schedulers)
             .gives::<Called>(200)
     };
     vec![of(Method::GET, get(call)), of(Method::POST, post(call))]

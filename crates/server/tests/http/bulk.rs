@@ -98,7 +98,7 @@ fn an_operation_that_makes_no_sense_is_refused() {
     for (wanted, status, code, why) in [
         (json!({"verb": "delete"}), 422, "invalid", "says nothing"),
         (json!({"verb": "delete", "filter": {}}), 422, "invalid", "says nothing"),
-        (json!({"verb": "explode", "all": true}), 400, "malformed", "explode"),
+        (json!({"verb": "explode", "all": true}), 400, "malformed", "`prioritise`"),
         (json!({"verb": "cancel", "filter": {"stauts": "failed"}}), 400, "malformed", "stauts"),
         (json!({"verb": "cancel", "filter": {"status": "odd"}}), 422, "invalid", "no status"),
         (json!({"verb": "cancel", "filter": [1]}), 400, "malformed", "object"),

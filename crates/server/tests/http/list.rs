@@ -101,8 +101,10 @@ fn questions_that_cannot_be_answered_are_refused_and_say_why() {
     for (question, status, code, why) in [
         ("stauts=failed", 400, "malformed", "`status` is meant, perhaps"),
         ("colour=red", 400, "malformed", "unknown field `colour`"),
-        ("cursor=nonsense", 400, "malformed", "take `next` of the page before"),
+        ("cursor=nonsense", 422, "invalid", "take `next` of the page before"),
         ("limit=many", 400, "malformed", "limit"),
+        ("limit=0", 422, "invalid", "between 1 and 200"),
+        ("limit=201", 422, "invalid", "between 1 and 200"),
         ("queue=a&queue=b", 400, "malformed", "duplicate field"),
         ("status=broken", 422, "invalid", "\\\"broken\\\" is no status"),
         ("q=%00", 422, "invalid", "NUL"),
@@ -113,7 +115,7 @@ fn questions_that_cannot_be_answered_are_refused_and_say_why() {
         assert!(reply.text.contains(why), "{question}: {}", reply.text);
         reply.is(status, code);
     }
-    for question in ["limit=0", "limit=9999", "q=", "status=&queue=&cursor=", "q=%25_%27%22"] {
+    for question in ["limit=1", "limit=200", "q=", "status=&queue=&cursor=", "q=%25_%27%22"] {
         assert_eq!(server.get(&format!("/api/v1/queue?{question}")).status, 200, "{question}");
     }
 }

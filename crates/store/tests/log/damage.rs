@@ -177,13 +177,13 @@ fn a_newer_format_is_refused_and_left_alone() {
     let (disk, _) = written(6);
     let file = disk.open(SECOND).unwrap();
     let mut fields = disk.contents(SECOND).unwrap()[..44].to_vec();
-    fields[8] = 2;
+    fields[8] = 3;
     let crc = crc32fast::hash(&fields[..40]);
     fields[40..].copy_from_slice(&crc.to_le_bytes());
     file.write_at(&fields, 0).unwrap();
     let before = disk.counters().writes;
     let error = open(&disk).unwrap_err();
-    assert!(matches!(error, LogError::Format { found: 2, known: 1, .. }), "{error}");
+    assert!(matches!(error, LogError::Format { found: 3, known: 2, .. }), "{error}");
     assert_eq!(disk.counters().writes, before);
 }
 

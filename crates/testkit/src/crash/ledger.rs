@@ -124,7 +124,10 @@ impl Ledger {
             Ack::Enqueued { first, by_request, items } => {
                 if by_request {
                     self.unanswered.retain(|(asked, _)| *asked != first);
-                    self.answered.push(Answered { first, items: items.clone() });
+                    // A request of which nothing was done may be asked anew.
+                    if items.iter().any(Option::is_some) {
+                        self.answered.push(Answered { first, items: items.clone() });
+                    }
                 }
                 for (name, item) in first.batch(items.len()).into_iter().zip(items) {
                     if let Some((id, outcome)) = item {

@@ -9,9 +9,10 @@ use windrow_core::ports::Inspected;
 
 use super::documents::SLICE;
 use super::fact::{Around, Fact};
-use super::{Name, READ, Row, Rows, no_cursor, row};
+use super::{Name, READ, Row, Rows, row};
 use crate::auth::Denied;
 use crate::http::reply::Failed;
+use crate::http::reply::no_cursor;
 
 /// Whose pages or chunks are asked for.
 #[derive(Clone, Copy, Debug)]
@@ -64,7 +65,7 @@ impl At {
         let parts = text.split_once('.').map(|(outer, inner)| (outer.parse(), inner.parse()));
         match parts {
             Some((Ok(outer), Ok(inner))) => Ok(At(outer, inner)),
-            _ => Err(no_cursor(text).into()),
+            _ => Err(no_cursor().into()),
         }
     }
 

@@ -30,8 +30,8 @@ pub(super) use self::fact::Around;
 use self::fact::Fact;
 pub(super) use self::flat::Job;
 pub(super) use self::query::names;
-use self::query::{Name, PARAMETERS, Query, known, no_cursor};
-use super::reply::{Asked, Failed, Named};
+use self::query::{Name, PARAMETERS, Query, known};
+use super::reply::{Asked, Failed, Named, no_cursor};
 use super::table::{Operation, Role};
 use crate::auth::{Denied, Scoped};
 
@@ -212,7 +212,7 @@ async fn figures(scoped: &Scoped, query: &Query) -> Result<Rows, Failed> {
     let (limit, filter) = (query.limit()?, query.filter(Name::QueueStats)?);
     let after = match query.cursor.as_deref() {
         None | Some("") => None,
-        Some(text) => Some(unpacked(text).ok_or_else(|| no_cursor(text))?),
+        Some(text) => Some(unpacked(text).ok_or_else(|| no_cursor())?),
     };
     let mut counts = scoped.counts().await?;
     counts.retain(|count| {

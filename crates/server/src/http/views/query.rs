@@ -10,6 +10,7 @@ use windrow_wire::read::nearest;
 
 use super::below;
 use crate::http::reply::Failed;
+use crate::http::reply::no_cursor;
 
 /// Rows on a page, and at most.
 const PAGE: usize = 50;
@@ -182,13 +183,9 @@ impl Query {
     pub(super) fn after(&self) -> Result<Option<ItemId>, Refusal> {
         match self.cursor.as_deref() {
             None | Some("") => Ok(None),
-            Some(text) => text.parse().map(Some).map_err(|_| no_cursor(text)),
+            Some(text) => text.parse().map(Some).map_err(|_| no_cursor()),
         }
     }
-}
-
-pub(super) fn no_cursor(text: &str) -> Refusal {
-    Refusal::invalid("cursor", format!("{text:?} is none; take `next` of the page before"))
 }
 
 #[cfg(test)]

@@ -64,7 +64,7 @@ pub(crate) const CLASSES: &[Class] = &[
         let item = d.pick(&["{}", "[{}]", r#"{"key":"a"}"#]);
         d.enqueue(&format!("{item} {more}"))
     }),
-    class("JSON as JavaScript has it", BAD, "line 1", |d| {
+    class("JSON as JavaScript has it", BAD, "line ", |d| {
         let wrong = d.pick(&[
             "{'key':'a'}",
             "{key:\"a\"}",

@@ -96,10 +96,6 @@ pub(crate) const CLASSES: &[Class] = &[
         let key = d.word(513, 3_000);
         d.enqueue(&format!(r#"{{"key":"{key}"}}"#))
     }),
-    class("a payload that is too long", INVALID, "payload", |d| {
-        let payload = "x".repeat(d.number(16_383, 60_000) as usize);
-        d.enqueue(&format!(r#"{{"payload":"{payload}"}}"#))
-    }),
     class("metadata that is too long", INVALID, "metadata", |d| {
         let metadata = "x".repeat(d.number(4_095, 60_000) as usize);
         d.enqueue(&format!(r#"{{"metadata":"{metadata}"}}"#))
