@@ -3,22 +3,25 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A host and a port, read from a URL such as `http://127.0.0.1:7117`.
+/// A host and a port, read from a URL such as `http://127.0.0.1:7117` or `rpc://127.0.0.1:7118`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Address {
+    scheme: &'static str,
     /// As a request's Host names it: with brackets around an IPv6 address, and the port.
     authority: String,
 }
 
 /// A text that names no server.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{said:?} is not the address of a server: {why}; write http://host:port")]
+#[error("{said:?} is not the address of a server: {why}; write {scheme}://host:port")]
 pub struct NotAnAddress {
     said: String,
     why: &'static str,
+    scheme: &'static str,
 }
 
-const PORT_DEFAULT: u16 = 7117;
+const HTTP: (&str, u16) = ("http", 7117);
+const RPC: (&str, u16) = ("rpc", 7118);
 
 impl Address {
     /// The host and the port, with a colon between them.
@@ -27,17 +30,20 @@ impl Address {
     }
 }
 
-impl FromStr for Address {
-    type Err = NotAnAddress;
+impl Address {
+    /// Where a server listens for RPC: by default on the port after that of HTTP.
+    pub fn rpc(text: &str) -> Result<Address, NotAnAddress> {
+        Address::read(text, RPC)
+    }
 
-    fn from_str(text: &str) -> Result<Address, NotAnAddress> {
-        let bad = |why| NotAnAddress { said: text.to_owned(), why };
+    fn read(text: &str, (scheme, port): (&'static str, u16)) -> Result<Address, NotAnAddress> {
+        let bad = |why| NotAnAddress { said: text.to_owned(), why, scheme };
         let rest = match text.split_once("://") {
-            Some(("http", rest)) => rest,
+            Some((said, rest)) if said == scheme => rest,
             Some(("https", _)) => {
                 return Err(bad("TLS is for a proxy beside the client, so far"));
             }
-            Some(_) => return Err(bad("its scheme is not http")),
+            Some(_) => return Err(bad("its scheme is another")),
             None => text,
         };
         let place = rest.strip_suffix('/').unwrap_or(rest);
@@ -52,17 +58,26 @@ impl FromStr for Address {
             return Err(bad("its host or its port is missing"));
         }
         if !has_port {
-            return Ok(Address { authority: format!("{place}:{PORT_DEFAULT}") });
+            return Ok(Address { scheme, authority: format!("{place}:{port}") });
         }
-        let port = place.rsplit(':').next().unwrap_or_default();
-        port.parse::<u16>().map_err(|_| bad("its port is too large"))?;
-        Ok(Address { authority: place.to_owned() })
+        let said = place.rsplit(':').next().unwrap_or_default();
+        said.parse::<u16>().map_err(|_| bad("its port is too large"))?;
+        Ok(Address { scheme, authority: place.to_owned() })
+    }
+}
+
+impl FromStr for Address {
+    type Err = NotAnAddress;
+
+    /// Where a server listens for HTTP.
+    fn from_str(text: &str) -> Result<Address, NotAnAddress> {
+        Address::read(text, HTTP)
     }
 }
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "http://{}", self.authority)
+        write!(f, "{}://{}", self.scheme, self.authority)
     }
 }
 
@@ -82,6 +97,19 @@ mod tests {
             let address = text.parse::<Address>();
             assert_eq!(address.as_ref().map(Address::authority), Ok(authority), "{text}");
         }
+    }
+
+    #[test]
+    fn rpc_has_a_scheme_and_a_port_of_its_own() {
+        for (text, shown) in [
+            ("127.0.0.1:9", "rpc://127.0.0.1:9"),
+            ("rpc://queue.example", "rpc://queue.example:7118"),
+            ("[::1]", "rpc://[::1]:7118"),
+        ] {
+            assert_eq!(Address::rpc(text).map(|address| address.to_string()), Ok(shown.to_owned()));
+        }
+        let error = Address::rpc("http://127.0.0.1:7117").expect_err("another wire");
+        assert!(error.to_string().contains("rpc://host:port"), "{error}");
     }
 
     #[test]

@@ -6,14 +6,15 @@ use std::time::Duration;
 /// What can be chosen. The defaults suit a worker beside its server.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Sent with every request, where the server asks for one.
+    /// Who calls, where the server asks for that: sent with every request over HTTP, and once per
+    /// connection over RPC.
     pub token: Option<Token>,
     /// How long one attempt may take, from connecting to the last byte of the answer. A claim that
     /// waits for work has that on top of its wait.
     pub attempt: Duration,
     /// How long a call may take with all its repeats. Zero for one attempt.
     pub within: Duration,
-    /// Connections that are kept open while nobody uses them.
+    /// Connections that are kept open while nobody uses them. Over RPC there is one, for all calls.
     pub idle_max: usize,
 }
 
@@ -42,6 +43,10 @@ impl Token {
         let text = text.into();
         let is_token = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
         if is_token { Ok(Token(text)) } else { Err(NotAToken) }
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        &self.0
     }
 
     pub(crate) fn bearer(&self) -> String {

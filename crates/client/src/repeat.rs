@@ -25,6 +25,19 @@ pub enum Missed {
     Refused(Refused),
 }
 
+impl Missed {
+    /// What a server means that says no, by its code.
+    pub fn by(refused: Refused) -> Missed {
+        let Refused { code, message: why, retry_after_ms } = refused;
+        match &*code {
+            "overloaded" => Missed::Overloaded { retry_after_ms: retry_after_ms.unwrap_or(0) },
+            "stopping" | "store_failed" | "timeout" => Missed::NotApplied { why, retry_after_ms },
+            "outcome_unknown" => Missed::Unknown { why, retry_after_ms },
+            _ => Missed::Refused(Refused { code, message: why, retry_after_ms }),
+        }
+    }
+}
+
 /// The attempts of one call.
 #[derive(Clone, Debug, Default)]
 pub struct Attempts {

@@ -81,10 +81,11 @@ interface Windrow {
   settle @4 (requestId :Data, lease :Data, items :List(Settle))
       -> (each :List(Settled), refused :Refused);
 
-  cancel @5 (items :List(Data)) -> (each :List(Cancelled), refused :Refused);
-  retry @6 (items :List(Data), mode :RetryMode, fromStage :Text)
+  cancel @5 (items :List(Data), requestId :Data) -> (each :List(Cancelled), refused :Refused);
+  # Here and in the next two, a request id is for one item.
+  retry @6 (items :List(Data), mode :RetryMode, fromStage :Text, requestId :Data)
       -> (each :List(Retried), refused :Refused);
-  delete @7 (items :List(Data)) -> (each :List(Deleted), refused :Refused);
+  delete @7 (items :List(Data), requestId :Data) -> (each :List(Deleted), refused :Refused);
   prioritise @8 (items :List(Data), priority :UInt8) -> (each :List(Done), refused :Refused);
 
   pause @9 Scope -> Done;
@@ -97,6 +98,11 @@ interface Windrow {
   stats @14 (queue :Text, tenant :Text)
       -> (all :Counts, places :List(PlaceCounts), refused :Refused);
   # Of everything, or only of this queue or tenant.
+
+  children @15 (id :Data, from :UInt32, limit :UInt32)
+      -> (items :List(Item), next :UInt32, refused :Refused);
+  # A page of an item's children, in order, beginning with the number `from`; at most 200, which is
+  # also what a limit of 0 means. `next` is where the next page begins, 0 if there is none.
 }
 
 struct Refused {
@@ -395,6 +401,8 @@ struct Item {
   attempts @15 :List(Attempt);
   # The last ones, oldest first.
   children @16 :Children;
+  placeGeneration @17 :UInt16;
+  # Which generation of its parent's children it belongs to.
 }
 
 struct Fault {

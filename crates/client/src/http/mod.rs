@@ -171,16 +171,8 @@ fn answered(reply: Reply) -> Result<Bytes, Missed> {
         return Err(somebody_else(&reply));
     };
     let retry_after_ms = problem.retry_after_ms.or(reply.retry_after_ms);
-    let why = problem.detail;
-    Err(match problem.code.as_str() {
-        "overloaded" => Missed::Overloaded { retry_after_ms: retry_after_ms.unwrap_or(0) },
-        "stopping" | "store_failed" | "timeout" => Missed::NotApplied { why, retry_after_ms },
-        "outcome_unknown" => Missed::Unknown { why, retry_after_ms },
-        _ => {
-            let code = problem.code.into();
-            Missed::Refused(Refused { code, message: why, retry_after_ms })
-        }
-    })
+    let (code, message) = (problem.code.into(), problem.detail);
+    Err(Missed::by(Refused { code, message, retry_after_ms }))
 }
 
 /// An answer of something between us and the server.

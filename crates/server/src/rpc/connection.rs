@@ -13,13 +13,11 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use windrow_wire::problem::Code;
 use windrow_wire::queue_capnp::queue;
-use windrow_wire::rpc::Wrong;
+use windrow_wire::rpc::{MESSAGE_MAX, Wrong};
 
 use super::plain::Plain;
 use super::{Shared, exception, pipe};
 
-/// Bytes of a message, as of a body over HTTP.
-pub(super) const MESSAGE_MAX: u64 = 16 * 1024 * 1024;
 /// How often a message may be read as a whole: pointers may lead to the same place many times.
 const TRAVERSALS: u64 = 2;
 /// How deep the structs of a message may lie in each other.

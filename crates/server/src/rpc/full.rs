@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use windrow_core::command::{EnqueueOutcome, RetryMode, Scope};
-use windrow_core::{ItemId, Refusal};
+use windrow_core::{ItemId, Refusal, RequestId};
 use windrow_engine::Clock as _;
 use windrow_wire::problem::Code;
 use windrow_wire::queue_capnp as wire;
 use windrow_wire::queue_capnp::windrow;
 use windrow_wire::rpc::settle::Answers;
 use windrow_wire::rpc::shown::ByStatus;
-use windrow_wire::rpc::{Wrong, item_id, item_ids, lease_id, new, request_id, settle, shown, work};
+use windrow_wire::rpc::{
+    PAGE_MAX, Wrong, item_id, item_ids, lease_id, new, request_id, settle, shown, work,
+};
 use windrow_wire::settings::Settings;
 
 use super::connection::Meter;
@@ -180,11 +182,13 @@ impl windrow::Server for Full {
         mut results: windrow::CancelResults,
     ) -> Result<(), capnp::Error> {
         answer!(self, results, {
-            let items = item_ids(params.get()?.get_items()?)?;
+            let request = params.get()?;
+            let items = item_ids(request.get_items()?)?;
+            let id = id_of_one(request.get_request_id()?, items.len())?;
             let queue = self.may(Role::Operator).await?;
             let mut each: Vec<Result<_, Wrong>> = Vec::with_capacity(items.len());
             for item in &items {
-                each.push(queue.cancel(*item, None).await.map_err(Wrong::from));
+                each.push(queue.cancel(*item, id).await.map_err(Wrong::from));
             }
             self.did("cancel", items.into_iter()).await?;
             let mut list = results.get().init_each(each.len() as u32);
@@ -204,12 +208,13 @@ impl windrow::Server for Full {
         answer!(self, results, {
             let request = params.get()?;
             let (items, mode) = (item_ids(request.get_items()?)?, request.get_mode()?);
+            let id = id_of_one(request.get_request_id()?, items.len())?;
             let stage = request.get_from_stage()?.to_str()?;
             let stage = Some(stage).filter(|stage| !stage.is_empty());
             let queue = self.may(Role::Operator).await?;
             let mut each = Vec::with_capacity(items.len());
             for item in &items {
-                each.push(retry(&queue, *item, mode, stage).await);
+                each.push(retry(&queue, *item, mode, stage, id).await);
             }
             self.did("retry", items.into_iter()).await?;
             let mut list = results.get().init_each(each.len() as u32);
@@ -227,11 +232,13 @@ impl windrow::Server for Full {
         mut results: windrow::DeleteResults,
     ) -> Result<(), capnp::Error> {
         answer!(self, results, {
-            let items = item_ids(params.get()?.get_items()?)?;
+            let request = params.get()?;
+            let items = item_ids(request.get_items()?)?;
+            let id = id_of_one(request.get_request_id()?, items.len())?;
             let queue = self.may(Role::Operator).await?;
             let mut each: Vec<Result<_, Wrong>> = Vec::with_capacity(items.len());
             for item in &items {
-                each.push(queue.delete(*item, None).await.map_err(Wrong::from));
+                each.push(queue.delete(*item, id).await.map_err(Wrong::from));
             }
             self.did("delete", items.into_iter()).await?;
             let mut list = results.get().init_each(each.len() as u32);
@@ -335,6 +342,39 @@ impl windrow::Server for Full {
         })
     }
 
+    async fn children(
+        self: Rc<Self>,
+        params: windrow::ChildrenParams,
+        mut results: windrow::ChildrenResults,
+    ) -> Result<(), capnp::Error> {
+        answer!(self, results, {
+            let request = params.get()?;
+            let (item, from) = (item_id(request.get_id()?)?, request.get_from());
+            let limit = match request.get_limit() as usize {
+                0 => PAGE_MAX,
+                limit => limit.min(PAGE_MAX),
+            };
+            let queue = self.may(Role::Viewer).await?;
+            queue.inspect(item).await?.ok_or(Refusal::NotFound { item })?;
+            let ids = queue.children(item, from, limit).await?;
+            let mut children = Vec::with_capacity(ids.len());
+            for id in &ids {
+                // One that went since the list was made is not there any more.
+                children.extend(queue.inspect(*id).await?);
+            }
+            let last = children.last().and_then(|child| child.item.place);
+            let mut into = results.get();
+            if let Some(last) = last.filter(|_| ids.len() == limit) {
+                into.set_next(last.ordinal + 1);
+            }
+            let mut list = into.init_items(children.len() as u32);
+            for (at, child) in (0..).zip(&children) {
+                shown::inspected(list.reborrow().get(at), child);
+            }
+            Ok(())
+        })
+    }
+
     async fn stats(
         self: Rc<Self>,
         params: windrow::StatsParams,
@@ -369,11 +409,21 @@ impl windrow::Server for Full {
     }
 }
 
+/// The id of a request about one item. Of several, each would need its own.
+fn id_of_one(bytes: &[u8], items: usize) -> Result<Option<RequestId>, Wrong> {
+    let id = request_id(bytes)?;
+    if id.is_some() && items != 1 {
+        return Err(Refusal::invalid("requestId", "is for one item at a time here").into());
+    }
+    Ok(id)
+}
+
 async fn retry(
     queue: &Scoped,
     item: ItemId,
     mode: wire::RetryMode,
     from_stage: Option<&str>,
+    request: Option<RequestId>,
 ) -> Result<windrow_core::command::Retried, Wrong> {
     let seen = queue.inspect(item).await?.ok_or(Refusal::NotFound { item })?;
     // A child cannot be cloned away from its tree.
@@ -381,14 +431,15 @@ async fn retry(
         wire::RetryMode::Clone if seen.item.is_root() => RetryMode::Clone,
         wire::RetryMode::Clone | wire::RetryMode::Reset => RetryMode::Reset,
     };
-    Ok(queue.retry(item, mode, from_stage.map(Into::into), None).await?)
+    Ok(queue.retry(item, mode, from_stage.map(Into::into), request).await?)
 }
 
 fn scope(scope: wire::scope::Reader<'_>) -> Result<Scope, Wrong> {
-    let part = |text: &str| Some(text).filter(|text| !text.is_empty()).map(Into::into);
-    Ok(Scope {
-        queue: scope.get_queue()?.to_str()?.into(),
-        stage: part(scope.get_stage()?.to_str()?),
-        tenant: part(scope.get_tenant()?.to_str()?),
-    })
+    let stage = scope.has_stage().then(|| scope.get_stage()).transpose()?;
+    let tenant = scope.has_tenant().then(|| scope.get_tenant()).transpose()?;
+    let part = |text: Option<capnp::text::Reader<'_>>| -> Result<_, Wrong> {
+        Ok(text.map(|text| text.to_str()).transpose()?.map(Into::into))
+    };
+    let queue = scope.get_queue()?.to_str()?.into();
+    Ok(Scope { queue, stage: part(stage)?, tenant: part(tenant)? })
 }

@@ -11,7 +11,9 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
-use super::connection::{MESSAGE_MAX, Meter};
+use windrow_wire::rpc::MESSAGE_MAX;
+
+use super::connection::Meter;
 
 /// Bytes that are read or written at once.
 const BUFFER: usize = 64 * 1024;

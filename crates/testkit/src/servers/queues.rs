@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use tokio::runtime::Runtime;
-use windrow_client::Options as Patience;
-use windrow_client::http::Client;
+use windrow_client::{Options as Patience, http, rpc};
 use windrow_core::Timestamp;
 use windrow_core::ports::Store;
+use windrow_core::queue::Queue;
 use windrow_engine::{Engine, Limits, SystemClock};
 use windrow_store::embedded::disk::RealDisk;
 use windrow_store::embedded::{Embedded, Options, Running};
@@ -80,22 +80,44 @@ pub struct Served {
     _database: Option<Postgres>,
 }
 
-/// A client over HTTP of the program at a path, on a directory.
-pub fn http_embedded(program: &Path) -> anyhow::Result<Ground<Client, Served>> {
+/// How a client speaks to its server.
+pub trait Wired: Queue + Sized {
+    fn connect(server: &Windrow) -> anyhow::Result<Self>;
+}
+
+impl Wired for http::Client {
+    fn connect(server: &Windrow) -> anyhow::Result<Self> {
+        Self::new(&server.url(), Patience::default()).context("an address of ours")
+    }
+}
+
+impl Wired for rpc::Client {
+    fn connect(server: &Windrow) -> anyhow::Result<Self> {
+        Self::new(&server.rpc_url(), Patience::default()).context("an address of ours")
+    }
+}
+
+/// A client of the program at a path, on a directory.
+pub fn served_embedded<C: Wired>(program: &Path) -> anyhow::Result<Ground<C, Served>> {
     served(Windrow::start(program, On::Directory)?, None)
 }
 
 /// The same on a database.
-pub fn http_postgres(program: &Path, version: Version) -> anyhow::Result<Ground<Client, Served>> {
+pub fn served_postgres<C: Wired>(
+    program: &Path,
+    version: Version,
+) -> anyhow::Result<Ground<C, Served>> {
     let database = Postgres::start(version, Durability::Real)?;
     database.create_database("queue")?;
     served(Windrow::start(program, On::Database(database.url("queue")))?, Some(database))
 }
 
-fn served(server: Windrow, database: Option<Postgres>) -> anyhow::Result<Ground<Client, Served>> {
+fn served<C: Wired>(
+    server: Windrow,
+    database: Option<Postgres>,
+) -> anyhow::Result<Ground<C, Served>> {
     let runtime = Runtime::new()?;
-    let client = Client::new(&server.url(), Patience::default()).context("an address of ours")?;
-    let (queue, handle) = (Arc::new(client), runtime.handle().clone());
+    let (queue, handle) = (Arc::new(C::connect(&server)?), runtime.handle().clone());
     let keeps = Served { _runtime: runtime, _server: server, _database: database };
     Ok(Ground { queue, runtime: handle, keeps })
 }

@@ -30,14 +30,16 @@ pub struct Windrow {
     on: On,
     place: Place,
     port: u16,
+    rpc_port: u16,
     child: Option<Child>,
 }
 
 impl Windrow {
     /// Starts the program, and waits until it is ready.
     pub fn start(program: &Path, on: On) -> anyhow::Result<Windrow> {
-        let (place, port) = (Place::new()?, free_port()?);
-        let mut server = Windrow { program: program.to_owned(), on, place, port, child: None };
+        let (program, place) = (program.to_owned(), Place::new()?);
+        let (port, rpc_port) = (free_port()?, free_port()?);
+        let mut server = Windrow { program, on, place, port, rpc_port, child: None };
         server.start_again()?;
         Ok(server)
     }
@@ -47,11 +49,17 @@ impl Windrow {
         format!("http://127.0.0.1:{}", self.port)
     }
 
+    /// The same over RPC.
+    pub fn rpc_url(&self) -> String {
+        format!("rpc://127.0.0.1:{}", self.rpc_port)
+    }
+
     /// The same store at the same address, after it was killed or stopped.
     pub fn start_again(&mut self) -> anyhow::Result<()> {
         ensure!(self.child.is_none(), "it runs already");
         let mut command = Account::Ourselves.command(&self.program, "KILL");
         command.args(["serve", "--listen", &format!("127.0.0.1:{}", self.port)]);
+        command.args(["--rpc-listen", &format!("127.0.0.1:{}", self.rpc_port)]);
         match &self.on {
             On::Directory => command.arg("--data-dir").arg(self.data()),
             On::Database(url) => command.args(["--store", url]),

@@ -3,10 +3,15 @@
 //! Bytes go straight from a message into a command and from an answer into a message. Names that
 //! repeat within a message become one shared text. What a message must not hold is a [`Wrong`];
 //! everything else is left to the rules.
+//!
+//! [`new`], [`settle`] and [`work`] read what the server is asked, [`shown`] writes what it answers;
+//! [`asked`] and [`told`] are the same from the caller's side.
 
+pub mod asked;
 pub mod new;
 pub mod settle;
 pub mod shown;
+pub mod told;
 pub mod work;
 
 use std::sync::Arc;
@@ -16,6 +21,11 @@ use windrow_core::{ItemId, LeaseId, Refusal, RequestId};
 
 use crate::problem::{Code, Problem};
 use crate::queue_capnp::refused;
+
+/// Bytes of a message, as of a body over HTTP.
+pub const MESSAGE_MAX: u64 = 16 * 1024 * 1024;
+/// Children of an item on one page at most.
+pub const PAGE_MAX: usize = 200;
 
 /// Why something was not read or not done.
 #[derive(Clone, Debug)]

@@ -14,7 +14,10 @@ use crate::queue_capnp::{
 };
 
 /// What a child's priority is when it is its parent's.
-const AS_THE_PARENT: u8 = u8::MAX;
+pub(super) const AS_THE_PARENT: u8 = u8::MAX;
+/// The kind and the op of who names none.
+pub(super) const KIND: &str = "item";
+pub(super) const OP: &str = "ingest";
 
 /// The names that items have who name none.
 #[derive(Debug)]
@@ -77,8 +80,8 @@ impl Reading {
         Reading {
             queue: defaults.queue.map_or_else(empty, Repeated::new),
             tenant: Repeated::new(defaults.tenant),
-            kind: Repeated::new("item"),
-            op: Repeated::new("ingest"),
+            kind: Repeated::new(KIND),
+            op: Repeated::new(OP),
             content_type: empty(),
             collection: empty(),
             branch: empty(),
@@ -100,8 +103,8 @@ impl Reading {
         let body = Body {
             tenant: self.tenant.get(tenant),
             queue: self.queue.get(queue),
-            kind: self.kind.get(optional!(item, has_kind, get_kind).unwrap_or("item")),
-            op: self.op.get(optional!(item, has_op, get_op).unwrap_or("ingest")),
+            kind: self.kind.get(optional!(item, has_kind, get_kind).unwrap_or(KIND)),
+            op: self.op.get(optional!(item, has_op, get_op).unwrap_or(OP)),
             key: optional!(item, has_key, get_key).map(owned),
             group: optional!(item, has_group, get_group).map(Arc::from),
             collection: optional!(item, has_collection, get_collection)
@@ -144,7 +147,7 @@ impl Reading {
         Ok(NewChild {
             ordinal: child.get_ordinal(),
             kind: self.kind.get(child.get_kind()?.to_str()?),
-            op: self.op.get(optional!(child, has_op, get_op).unwrap_or("ingest")),
+            op: self.op.get(optional!(child, has_op, get_op).unwrap_or(OP)),
             group: optional!(child, has_group, get_group).map(Arc::from),
             route,
             priority: Some(child.get_priority()).filter(|priority| *priority != AS_THE_PARENT),
@@ -174,7 +177,10 @@ impl Reading {
     }
 }
 
-fn payload(bytes: &[u8], blob: Option<capnp::Result<blob::Reader<'_>>>) -> Result<Payload, Wrong> {
+pub(super) fn payload(
+    bytes: &[u8],
+    blob: Option<capnp::Result<blob::Reader<'_>>>,
+) -> Result<Payload, Wrong> {
     let Some(blob) = blob.transpose()? else { return Ok(Payload::Inline(bytes.to_vec())) };
     if !bytes.is_empty() {
         return Err(Refusal::invalid("blob", "cannot be given with a payload").into());

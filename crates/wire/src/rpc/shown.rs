@@ -39,6 +39,7 @@ pub fn inspected(mut into: wire::Builder<'_>, seen: &Inspected) {
     if let Some(place) = item.place {
         into.set_level(place.level);
         into.set_ordinal(place.number());
+        into.set_place_generation(place.generation);
     }
     set!(into, set_result, trail.result);
     set!(into, set_reason, trail.reason);
@@ -89,7 +90,12 @@ fn write_trail(mut into: wire::Builder<'_>, route: &Route, trail: &Trail) {
 
 fn write_fault(mut into: fault::Builder<'_>, fault: &trail::Fault) {
     into.set_message(&*fault.message);
-    into.set_class(match fault.class {
+    into.set_class(class(fault.class));
+}
+
+/// A kind of error, as it is shown and as a worker names it.
+pub fn class(class: trail::Class) -> Class {
+    match class {
         trail::Class::Gone => Class::Gone,
         trail::Class::BadData => Class::BadData,
         trail::Class::Resource => Class::Resource,
@@ -99,7 +105,7 @@ fn write_fault(mut into: fault::Builder<'_>, fault: &trail::Fault) {
         trail::Class::LeaseExpired => Class::LeaseExpired,
         trail::Class::Children => Class::Children,
         trail::Class::Internal => Class::Internal,
-    });
+    }
 }
 
 fn write_children(mut into: children::Builder<'_>, tally: &Tally) {
