@@ -32,22 +32,22 @@ impl Full {
         Full { shared, meter, login }
     }
 
-    /// The queue for whoever has a role.
-    async fn may(&self, role: Role) -> Result<Scoped, Wrong> {
-        self.login.may(role).await
-    }
-
     /// Writes down what was done to items.
     async fn did(&self, verb: &str, items: impl Iterator<Item = ItemId>) -> Result<(), Wrong> {
         self.login.did(verb, items.map(|id| id.to_string()).collect()).await
     }
 }
 
-/// Does what a call asks, and writes why not if it cannot.
+/// Does what a call asks of whoever has the role, and writes why not if it cannot. Who may not ask
+/// is told so before anything else of the call is looked at.
 macro_rules! answer {
-    ($self:ident, $results:ident, $body:expr) => {{
+    ($self:ident, $results:ident, $role:ident, |$queue:ident| $body:expr) => {{
         let _call = $self.meter.call()?;
-        let done: Result<(), Wrong> = async { $body }.await;
+        let done: Result<(), Wrong> = async {
+            let $queue = $self.login.may(Role::$role).await?;
+            $body
+        }
+        .await;
         if let Err(wrong) = done {
             wrong.write($results.get().init_refused());
         }
@@ -74,10 +74,9 @@ impl windrow::Server for Full {
         params: windrow::EnqueueParams,
         mut results: windrow::EnqueueResults,
     ) -> Result<(), capnp::Error> {
-        answer!(self, results, {
+        answer!(self, results, Producer, |queue| {
             let request = params.get()?;
             let id = request_id(request.get_request_id()?)?;
-            let queue = self.may(Role::Producer).await?;
             let items = new::enqueued(request, &queue.tenant(), queue.clock().now())?;
             let each = queue.enqueue(items, id).await?;
             let mut list = results.get().init_each(each.len() as u32);
@@ -99,14 +98,13 @@ impl windrow::Server for Full {
         params: windrow::ClaimParams,
         mut results: windrow::ClaimResults,
     ) -> Result<(), capnp::Error> {
-        answer!(self, results, {
+        answer!(self, results, Worker, |queue| {
             if self.shared.app.is_stopping() {
                 return Err(Wrong::new(Code::Stopping, "no work is handed out any more"));
             }
             let request = params.get()?;
             let (claim, wait_ms) = (work::claim(request)?, request.get_wait_ms());
             let id = request_id(request.get_request_id()?)?;
-            let queue = self.may(Role::Worker).await?;
             let granted = handing::claim(&self.shared, queue, claim, wait_ms, id).await?;
             if let Some(grant) = granted.and_then(handing::Handing::over) {
                 work::granted(results.get(), &grant);
@@ -120,10 +118,9 @@ impl windrow::Server for Full {
         params: windrow::RenewParams,
         mut results: windrow::RenewResults,
     ) -> Result<(), capnp::Error> {
-        answer!(self, results, {
+        answer!(self, results, Worker, |queue| {
             let request = params.get()?;
             let lease_ms = Some(request.get_lease_ms()).filter(|ms| *ms > 0);
-            let queue = self.may(Role::Worker).await?;
             let renewed = queue.renew(lease_id(request.get_lease()?)?, lease_ms).await?;
             let mut into = results.get();
             into.set_expires_at(renewed.expires_at.0);
@@ -140,11 +137,11 @@ impl windrow::Server for Full {
         params: windrow::ProgressParams,
         mut results: windrow::ProgressResults,
     ) -> Result<(), capnp::Error> {
-        answer!(self, results, {
+        answer!(self, results, Worker, |queue| {
             let request = params.get()?;
             let lease = lease_id(request.get_lease()?)?;
             let mut answers = Answers::new(request.get_items()?, settle::progressed);
-            let told = self.may(Role::Worker).await?.progress(lease, answers.take()).await?;
+            let told = queue.progress(lease, answers.take()).await?;
             let mut list = results.get().init_each(answers.len());
             each!(list, answers.with(told), |into, _told| {
                 let _: wire::done::Builder<'_> = into.reborrow();
@@ -158,11 +155,10 @@ impl windrow::Server for Full {
         params: windrow::SettleParams,
         mut results: windrow::SettleResults,
     ) -> Result<(), capnp::Error> {
-        answer!(self, results, {
+        answer!(self, results, Worker, |queue| {
             let request = params.get()?;
             let lease = lease_id(request.get_lease()?)?;
             let id = request_id(request.get_request_id()?)?;
-            let queue = self.may(Role::Worker).await?;
             let (tenant, now) = (queue.tenant(), queue.clock().now());
             let read = |item: wire::settle::Reader<'_>| settle::settled(item, &tenant, now);
             let mut answers = Answers::new(request.get_items()?, read);
@@ -181,11 +177,10 @@ impl windrow::Server for Full {
         params: windrow::CancelParams,
         mut results: windrow::CancelResults,
     ) -> Result<(), capnp::Error> {
-        answer!(self, results, {
+        answer!(self, results, Operator, |queue| {
             let request = params.get()?;
             let items = item_ids(request.get_items()?)?;
             let id = id_of_one(request.get_request_id()?, items.len())?;
-            let queue = self.may(Role::Operator).await?;
             let mut each: Vec<Result<_, Wrong>> = Vec::with_capacity(items.len());
             for item in &items {
                 each.push(queue.cancel(*item, id).await.map_err(Wrong::from));
@@ -205,13 +200,12 @@ impl windrow::Server for Full {
         params: windrow::RetryParams,
         mut results: windrow::RetryResults,
     ) -> Result<(), capnp::Error> {
-        answer!(self, results, {
+        answer!(self, results, Operator, |queue| {
             let request = params.get()?;
             let (items, mode) = (item_ids(request.get_items()?)?, request.get_mode()?);
             let id = id_of_one(request.get_request_id()?, items.len())?;
             let stage = request.get_from_stage()?.to_str()?;
             let stage = Some(stage).filter(|stage| !stage.is_empty());
-            let queue = self.may(Role::Operator).await?;
             let mut each = Vec::with_capacity(items.len());
             for item in &items {
                 each.push(retry(&queue, *item, mode, stage, id).await);
@@ -231,11 +225,10 @@ impl windrow::Server for Full {
         params: windrow::DeleteParams,
         mut results: windrow::DeleteResults,
     ) -> Result<(), capnp::Error> {
-        answer!(self, results, {
+        answer!(self, results, Operator, |queue| {
             let request = params.get()?;
             let items = item_ids(request.get_items()?)?;
             let id = id_of_one(request.get_request_id()?, items.len())?;
-            let queue = self.may(Role::Operator).await?;
             let mut each: Vec<Result<_, Wrong>> = Vec::with_capacity(items.len());
             for item in &items {
                 each.push(queue.delete(*item, id).await.map_err(Wrong::from));
@@ -252,10 +245,9 @@ impl windrow::Server for Full {
         params: windrow::PrioritiseParams,
         mut results: windrow::PrioritiseResults,
     ) -> Result<(), capnp::Error> {
-        answer!(self, results, {
+        answer!(self, results, Operator, |queue| {
             let request = params.get()?;
             let items = item_ids(request.get_items()?)?;
-            let queue = self.may(Role::Operator).await?;
             let mut each: Vec<Result<(), Wrong>> = Vec::with_capacity(items.len());
             for item in &items {
                 let done = queue.prioritise(*item, request.get_priority()).await;
@@ -275,10 +267,10 @@ impl windrow::Server for Full {
         params: windrow::PauseParams,
         mut results: windrow::PauseResults,
     ) -> Result<(), capnp::Error> {
-        answer!(self, results, {
+        answer!(self, results, Operator, |queue| {
             let scope = scope(params.get()?)?;
             let target = scope.queue.to_string();
-            self.may(Role::Operator).await?.pause(scope).await?;
+            queue.pause(scope).await?;
             self.login.did("pause", vec![target]).await
         })
     }
@@ -288,10 +280,10 @@ impl windrow::Server for Full {
         params: windrow::ResumeParams,
         mut results: windrow::ResumeResults,
     ) -> Result<(), capnp::Error> {
-        answer!(self, results, {
+        answer!(self, results, Operator, |queue| {
             let scope = scope(params.get()?)?;
             let target = scope.queue.to_string();
-            self.may(Role::Operator).await?.resume(scope).await?;
+            queue.resume(scope).await?;
             self.login.did("resume", vec![target]).await
         })
     }
@@ -301,14 +293,13 @@ impl windrow::Server for Full {
         params: windrow::ConfigureParams,
         mut results: windrow::ConfigureResults,
     ) -> Result<(), capnp::Error> {
-        answer!(self, results, {
+        answer!(self, results, Operator, |queue| {
             let request = params.get()?;
             let settings: Settings = serde_json::from_str(request.get_settings()?.to_str()?)
                 .map_err(|error| Wrong::new(Code::Malformed, format!("settings: {error}")))?;
-            let queue = request.get_queue()?.to_str()?;
-            let scoped = self.may(Role::Operator).await?;
-            scoped.whole()?.configure(queue, settings.into()).await.map_err(wrong)?;
-            self.login.did("configure", vec![queue.to_owned()]).await
+            let name = request.get_queue()?.to_str()?;
+            queue.whole()?.configure(name, settings.into()).await.map_err(wrong)?;
+            self.login.did("configure", vec![name.to_owned()]).await
         })
     }
 
@@ -317,9 +308,9 @@ impl windrow::Server for Full {
         params: windrow::InspectParams,
         mut results: windrow::InspectResults,
     ) -> Result<(), capnp::Error> {
-        answer!(self, results, {
+        answer!(self, results, Viewer, |queue| {
             let item = item_id(params.get()?.get_id()?)?;
-            let seen = self.may(Role::Viewer).await?.inspect(item).await?;
+            let seen = queue.inspect(item).await?;
             let seen = seen.ok_or(Refusal::NotFound { item })?;
             shown::inspected(results.get().init_item(), &seen);
             Ok(())
@@ -331,9 +322,9 @@ impl windrow::Server for Full {
         params: windrow::ExplainParams,
         mut results: windrow::ExplainResults,
     ) -> Result<(), capnp::Error> {
-        answer!(self, results, {
+        answer!(self, results, Viewer, |queue| {
             let item = item_id(params.get()?.get_id()?)?;
-            let explained = self.may(Role::Viewer).await?.explain(item).await?;
+            let explained = queue.explain(item).await?;
             let explained = explained.ok_or(Refusal::NotFound { item })?;
             let mut into = results.get();
             into.set_status(shown::status(explained.status));
@@ -347,14 +338,13 @@ impl windrow::Server for Full {
         params: windrow::ChildrenParams,
         mut results: windrow::ChildrenResults,
     ) -> Result<(), capnp::Error> {
-        answer!(self, results, {
+        answer!(self, results, Viewer, |queue| {
             let request = params.get()?;
             let (item, from) = (item_id(request.get_id()?)?, request.get_from());
             let limit = match request.get_limit() as usize {
                 0 => PAGE_MAX,
                 limit => limit.min(PAGE_MAX),
             };
-            let queue = self.may(Role::Viewer).await?;
             queue.inspect(item).await?.ok_or(Refusal::NotFound { item })?;
             let ids = queue.children(item, from, limit).await?;
             let mut children = Vec::with_capacity(ids.len());
@@ -380,16 +370,16 @@ impl windrow::Server for Full {
         params: windrow::StatsParams,
         mut results: windrow::StatsResults,
     ) -> Result<(), capnp::Error> {
-        answer!(self, results, {
+        answer!(self, results, Viewer, |queue| {
             let request = params.get()?;
-            let queue = request.get_queue()?.to_str()?;
+            let name = request.get_queue()?.to_str()?;
             let tenant = request.get_tenant()?.to_str()?;
             let is_asked = |asked: &str, name: &str| asked.is_empty() || asked == name;
-            let counts = self.may(Role::Viewer).await?.counts().await?;
+            let counts = queue.counts().await?;
             let mut all = ByStatus::default();
             let mut places: BTreeMap<(&str, &str), ByStatus> = BTreeMap::new();
             for count in &counts {
-                if is_asked(queue, &count.queue) && is_asked(tenant, &count.tenant) {
+                if is_asked(name, &count.queue) && is_asked(tenant, &count.tenant) {
                     let place = places.entry((&count.queue, &count.tenant)).or_default();
                     place[count.status as usize] += count.items;
                     all[count.status as usize] += count.items;

@@ -1,8 +1,9 @@
-//! Who may do what: the real binary, and every route that its own description names.
+//! Who may do what: the real binary, and every route and method that its own descriptions name.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 mod matrix;
 mod rig;
+mod rpc;
 mod tenants;
 mod tls;
 mod tokens;

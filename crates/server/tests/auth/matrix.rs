@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 
 use crate::rig::{Data, Server, create, id};
 
-const ROLES: [&str; 5] = ["viewer", "producer", "worker", "operator", "admin"];
+pub(crate) const ROLES: [&str; 5] = ["viewer", "producer", "worker", "operator", "admin"];
 const ABSENT: &str = "01a1e554-9c99-7001-b210-29840971dd42";
 
 /// Which roles may do what asks for one, written down once more and not taken from the server.
-fn may(role: &str, asked: &str) -> bool {
+pub(crate) fn may(role: &str, asked: &str) -> bool {
     let above: &[&str] = match asked {
         "viewer" => &["viewer", "producer", "worker", "operator", "admin"],
         "producer" => &["producer", "operator", "admin"],
