@@ -11,7 +11,7 @@ use windrow_testkit::crash::postgres::campaign::Summary as Survived;
 use windrow_testkit::crash::postgres::child::wall_us;
 use windrow_testkit::crash::postgres::program::Run;
 use windrow_testkit::crash::program::{self, Death, Summary, Wanted as Campaign};
-use windrow_testkit::crash::served::{self, Plant as Mistake, Wanted};
+use windrow_testkit::crash::served::{self, Plant as Mistake, Wanted, Wire};
 use windrow_testkit::crash::volume::Volume;
 use windrow_testkit::servers::Version;
 use windrow_testkit::servers::windrow::On;
@@ -19,7 +19,7 @@ use windrow_testkit::servers::windrow::On;
 const HELP: &str = "\
 cargo xtask crash kill  [--cycles 300] [--seed N]
 cargo xtask crash power [--cycles 200] [--seed N] [--must]
-cargo xtask crash serve [--rounds 100] [--seed N] [--store URL]
+cargo xtask crash serve [--rounds 100] [--seed N] [--store URL] [--wire both]
 cargo xtask crash postgres [--rounds 100] [--standby-rounds 5] [--seed N] [--version 15]
 
 A child runs the embedded store with 8 producers and 8 workers and reports every
@@ -37,7 +37,8 @@ settled twice.
             every tenth time. Clients reconnect by themselves; every call is answered.
             Every five rounds: nothing acknowledged is lost or there twice, repeats by
             request id give the first answer, nothing settled is handed out again, no
-            attempt was spent on a restart. On a directory, or on the database at --store
+            attempt was spent on a restart. On a directory, or on the database at --store;
+            over http, rpc, or some clients over each at the same time
 
 Each run begins with a control: a planted bug that the same check must catch.
 
@@ -213,20 +214,28 @@ fn show(summary: &Survived) {
 /// Kills the program that lies beside this one.
 fn served(mut words: lexopt::Parser) -> Result<ExitCode, lexopt::Error> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
-    let (mut rounds, mut seed, mut on) = (100, wall_us(), On::Directory);
+    let (mut rounds, mut seed, mut on, mut wire) = (100, wall_us(), On::Directory, Wire::Both);
     while let Some(word) = words.next()? {
         match word {
             Long("rounds") => rounds = words.value()?.parse()?,
             Long("seed") => seed = words.value()?.parse()?,
             Long("store") => on = On::Database(words.value()?.string()?),
+            Long("wire") => {
+                wire = match words.value()?.string()?.as_str() {
+                    "http" => Wire::Http,
+                    "rpc" => Wire::Rpc,
+                    "both" => Wire::Both,
+                    other => return Err(format!("no wire {other}; http, rpc or both").into()),
+                }
+            }
             Short('h') | Long("help") => return Ok(help()),
             other => return Err(other.unexpected()),
         }
     }
     let (program, stops) = (program.with_file_name("windrow"), rounds / 10);
     let (kills, plant, started) = (rounds - stops, Mistake::Nothing, Instant::now());
-    eprintln!("crash serve: {kills} kills and {stops} stops, seed {seed}");
-    let wanted = Wanted { program, on, kills, stops, seed, plant };
+    eprintln!("crash serve: {kills} kills and {stops} stops, over {wire:?}, seed {seed}");
+    let wanted = Wanted { program, on, wire, kills, stops, seed, plant };
     let control =
         Wanted { on: On::Directory, kills: 5, stops: 0, plant: Mistake::Forgets, ..wanted.clone() };
     if served::run(&control).is_ok() {

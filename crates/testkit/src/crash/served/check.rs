@@ -1,9 +1,8 @@
 //! What the server shows, held against what it acknowledged.
 
 use anyhow::{Context as _, bail, ensure};
-use windrow_client::http::Client;
 use windrow_core::Status;
-use windrow_core::queue::Queue as _;
+use windrow_core::queue::Queue;
 
 use super::Summary;
 use super::ledger::Ledger;
@@ -15,7 +14,7 @@ const READ: usize = 300;
 
 /// An error says what must never be. The load has stopped, and every call of it has its answer.
 pub(super) async fn check(
-    client: &Client,
+    client: &impl Queue,
     ledger: &Ledger,
     summary: &mut Summary,
 ) -> anyhow::Result<()> {

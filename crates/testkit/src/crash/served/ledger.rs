@@ -36,8 +36,8 @@ pub(super) struct Asked {
 }
 
 impl Ledger {
-    pub(super) fn new(seed: u64) -> Ledger {
-        let queue = format!("crash-{seed}");
+    pub(super) fn new(name: &str, seed: u64) -> Ledger {
+        let queue = format!("crash-{name}-{seed}");
         Ledger { queue, seed, next: AtomicU64::new(1), inside: Mutex::default() }
     }
 
@@ -110,13 +110,13 @@ mod tests {
 
     #[test]
     fn what_must_never_be_is_noted() {
-        let ledger = Ledger::new(1);
+        let ledger = Ledger::new("http", 1);
         ledger.handed_out(ItemId(1), 1);
         ledger.settled(ItemId(1));
         assert_eq!(ledger.first_wrong(), None);
         ledger.handed_out(ItemId(1), 1);
         assert!(ledger.first_wrong().is_some_and(|wrong| wrong.contains("handed out again")));
-        let ledger = Ledger::new(1);
+        let ledger = Ledger::new("http", 1);
         ledger.handed_out(ItemId(2), 2);
         assert!(ledger.first_wrong().is_some_and(|wrong| wrong.contains("burnt")));
     }

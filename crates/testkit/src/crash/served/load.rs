@@ -6,11 +6,9 @@ use std::time::Duration;
 
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
-use windrow_client::Options;
-use windrow_client::http::Client;
 use windrow_core::command::{Claim, NewItem, Outcome};
 use windrow_core::item::{Body, Payload};
-use windrow_core::queue::{Error, Queue as _};
+use windrow_core::queue::{Error, Queue};
 
 use super::Plant;
 use super::ledger::{Asked, Ledger};
@@ -28,16 +26,14 @@ pub(super) struct Load {
 }
 
 impl Load {
-    pub(super) fn start(
+    /// `hasty` makes one attempt and no more: what follows is the producer's own mistake.
+    pub(super) fn start<C: Queue + Clone>(
         runtime: &Runtime,
-        client: &Client,
+        (client, hasty): (&C, &C),
         ledger: &Arc<Ledger>,
         plant: Plant,
-    ) -> anyhow::Result<Load> {
+    ) -> Load {
         let (over, mut tasks) = (Arc::new(AtomicBool::new(false)), JoinSet::new());
-        // One attempt and no more: what follows is the producer's own mistake.
-        let hasty = Options { within: Duration::ZERO, ..Options::default() };
-        let hasty = Client::new(&client.address().to_string(), hasty)?;
         for _ in 0..PRODUCERS {
             let client = if plant == Plant::NewIds { hasty.clone() } else { client.clone() };
             let (over, ledger) = (Arc::clone(&over), Arc::clone(ledger));
@@ -49,7 +45,7 @@ impl Load {
             let working = async move { work(&client, &ledger, &over, number).await };
             tasks.spawn_on(working, runtime.handle());
         }
-        Ok(Load { over, tasks })
+        Load { over, tasks }
     }
 
     /// Lets everybody end what it does.
@@ -64,7 +60,7 @@ impl Load {
     }
 }
 
-async fn produce(client: &Client, ledger: &Ledger, over: &AtomicBool, plant: Plant) {
+async fn produce(client: &impl Queue, ledger: &Ledger, over: &AtomicBool, plant: Plant) {
     while !over.load(Ordering::Relaxed) {
         let item = |number: usize| {
             let mut body = Body::new("crash", &*ledger.queue);
@@ -90,7 +86,7 @@ async fn produce(client: &Client, ledger: &Ledger, over: &AtomicBool, plant: Pla
     }
 }
 
-async fn work(client: &Client, ledger: &Ledger, over: &AtomicBool, number: usize) {
+async fn work(client: &impl Queue, ledger: &Ledger, over: &AtomicBool, number: usize) {
     while !over.load(Ordering::Relaxed) {
         let claim = Claim::new(format!("w{number}"), &*ledger.queue, BATCH);
         let granted = match client.claim(claim, WAIT_MS, Some(ledger.request())).await {

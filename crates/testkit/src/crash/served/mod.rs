@@ -1,7 +1,8 @@
 //! `crash serve`: `windrow serve` dies under load again and again, and its clients go on.
 //!
-//! Producers and workers in this process use the public API through the client, which reconnects
-//! and repeats by itself; none of them knows of the deaths. Every answer goes into a [`Ledger`].
+//! Producers and workers in this process use the public API through the client, over HTTP, over RPC
+//! or half of them over each; it reconnects and repeats by itself, and none of them knows of the
+//! deaths. Every answer goes into a ledger of its wire.
 //! Every few rounds the load stops, and what the server shows is held against it: nothing
 //! acknowledged is lost, nothing is there twice, a repeated request gets its first answer, nothing
 //! that was settled is handed out again, and no attempt was spent on a restart.
@@ -9,18 +10,15 @@
 mod check;
 mod ledger;
 mod load;
+mod side;
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use tokio::runtime::Runtime;
-use windrow_client::Options;
-use windrow_client::http::Client;
 
-use self::ledger::Ledger;
-use self::load::Load;
+use self::side::{Party, Side};
 use crate::random::Splitmix;
 use crate::servers::windrow::{On, Windrow};
 
@@ -39,12 +37,22 @@ pub enum Plant {
     NewIds,
 }
 
+/// How the clients speak to the server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wire {
+    Http,
+    Rpc,
+    /// Some of them so and some so, at the same time.
+    Both,
+}
+
 /// What is wanted.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     /// The `windrow` program.
     pub program: PathBuf,
     pub on: On,
+    pub wire: Wire,
     /// Deaths by kill -9.
     pub kills: u32,
     /// Restarts by SIGTERM, in between.
@@ -74,11 +82,10 @@ pub fn run(wanted: &Wanted) -> anyhow::Result<Summary> {
         _ => None,
     };
     let runtime = Runtime::new()?;
-    let ledger = Arc::new(Ledger::new(wanted.seed));
-    let client = Client::new(&server.url(), Options::default())?;
+    let mut parties = parties(&server, wanted)?;
     let (mut draws, mut summary) = (Splitmix(wanted.seed), Summary::default());
     let rounds = wanted.kills + wanted.stops;
-    let mut load = Some(Load::start(&runtime, &client, &ledger, wanted.plant)?);
+    parties.iter_mut().for_each(|party| party.start(&runtime, wanted.plant));
     for round in 1..=rounds {
         let life = LIFE_MS.start + draws.draw() % (LIFE_MS.end - LIFE_MS.start);
         std::thread::sleep(Duration::from_millis(life));
@@ -97,15 +104,34 @@ pub fn run(wanted: &Wanted) -> anyhow::Result<Summary> {
         server.start_again().with_context(|| format!("round {round}"))?;
         summary.worst_back = summary.worst_back.max(began.elapsed());
         if round % CHECK_EVERY == 0 || round == rounds {
-            let running = load.take().context("the load runs")?;
-            running.stop(&runtime)?;
-            runtime.block_on(check::check(&client, &ledger, &mut summary))?;
+            for party in &mut parties {
+                party.stop(&runtime)?;
+            }
+            for party in &parties {
+                party.check(&runtime, &mut summary)?;
+            }
             summary.checks += 1;
             if round < rounds {
-                load = Some(Load::start(&runtime, &client, &ledger, wanted.plant)?);
+                parties.iter_mut().for_each(|party| party.start(&runtime, wanted.plant));
             }
         }
     }
-    let (enqueued, settled) = ledger.totals();
-    Ok(Summary { enqueued, settled, ..summary })
+    for party in &parties {
+        let (enqueued, settled) = party.totals();
+        (summary.enqueued, summary.settled) =
+            (summary.enqueued + enqueued, summary.settled + settled);
+    }
+    Ok(summary)
+}
+
+/// Those who use the server, one for each wire.
+fn parties(server: &Windrow, wanted: &Wanted) -> anyhow::Result<Vec<Box<dyn Party>>> {
+    let mut parties: Vec<Box<dyn Party>> = Vec::new();
+    if wanted.wire != Wire::Rpc {
+        parties.push(Box::new(Side::http(&server.url(), wanted.seed)?));
+    }
+    if wanted.wire != Wire::Http {
+        parties.push(Box::new(Side::rpc(&server.rpc_url(), wanted.seed)?));
+    }
+    Ok(parties)
 }
