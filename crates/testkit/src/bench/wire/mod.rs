@@ -28,15 +28,14 @@ use crate::servers::brokers::Kind;
 
 pub const HELP: &str = "\
 bench wire [--json] [--quick] [--only WORKLOADS]
-  Measures Windrow over HTTP (and over RPC, once there is a client for it) in one run beside Redis
-  Streams, beanstalkd and NATS JetStream: real servers, and this process as the client of all, on
-  one machine. Payloads of 256 bytes that do not compress, no keys. Everybody uses its own batches:
-  Redis pipelines XADD and names many ids in XREADGROUP, XACK and XDEL; NATS publishes a batch
-  atomically and pulls many; what has no batch is sent in one write. They take turns in short
-  rounds; figures are medians, ratios are medians of what Windrow did in a round over what the best
-  peer that syncs before it answers did in the round beside it. The peers' unsynced defaults are
-  shown too, as *_unsynced. Fails if a bar is not met; a wire or a peer that is not there is a bar
-  not met.
+  Measures Windrow over HTTP and over RPC in one run beside Redis Streams, beanstalkd and NATS
+  JetStream: real servers, and this process as the client of all, on one machine. Payloads of 256
+  bytes that do not compress, no keys. Everybody uses its own batches: Redis pipelines XADD and
+  names many ids in XREADGROUP, XACK and XDEL; NATS publishes a batch atomically and pulls many;
+  what has no batch is sent in one write. They take turns in short rounds; figures are medians,
+  ratios are medians of what Windrow did in a round over what the best peer that syncs before it
+  answers did in the round beside it. The peers' unsynced defaults are shown too, as *_unsynced.
+  Fails if a bar is not met; a wire or a peer that is not there is a bar not met.
 
   --only WORKLOADS  some of these, with commas between them:
       enqueue-1x1 enqueue-1x16 enqueue-100x4 claim-1x16 claim-100x4 (batch x clients), and
@@ -132,17 +131,19 @@ fn row(name: &str, rivals: &[Rival], measured: &[Vec<Round>]) -> Row {
     if let (Some(http), Some(rpc)) = (rounds_of(HTTP), rounds_of(RPC)) {
         row = row.with(HTTP_OF_RPC, Round::ratio(http, rpc));
     }
-    for (figure, of) in [("http_p50_us", 50), ("http_p99_us", 99)] {
-        if let Some(http) = rounds_of(HTTP) {
-            let median = Round::median(http);
-            row = row.with(figure, if of == 50 { median.p50_us } else { median.p99_us });
+    for (ours, p50, p99) in
+        [(HTTP, "http_p50_us", "http_p99_us"), (RPC, "rpc_p50_us", "rpc_p99_us")]
+    {
+        if let Some(rounds) = rounds_of(ours) {
+            let median = Round::median(rounds);
+            row = row.with(p50, median.p50_us).with(p99, median.p99_us);
         }
     }
     row
 }
 
 /// Figures in columns: items per second of everybody, and the ratios.
-const COLUMNS: [&str; 13] = [
+const COLUMNS: [&str; 15] = [
     "rpc",
     "http",
     "redis",
@@ -156,6 +157,8 @@ const COLUMNS: [&str; 13] = [
     "http_of_rpc",
     "http_p50_us",
     "http_p99_us",
+    "rpc_p50_us",
+    "rpc_p99_us",
 ];
 
 fn table(rows: &[Row]) -> String {

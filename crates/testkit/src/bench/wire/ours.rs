@@ -1,28 +1,38 @@
-//! Windrow through its own client, over HTTP. A client over RPC is one more rival beside it.
+//! Windrow through its own clients, over HTTP and over RPC.
 
 use anyhow::{Context as _, ensure};
-use windrow_client::Options;
-use windrow_client::http::Client;
+use windrow_client::{Options, http, rpc};
 use windrow_core::command::{Claim, NewItem, Outcome};
 use windrow_core::item::{Body, Payload};
-use windrow_core::queue::Queue as _;
+use windrow_core::queue::Queue;
 use windrow_core::{ItemId, LeaseId};
 
 /// A client of a server of ours.
 #[derive(Debug)]
-pub(super) struct Windrow {
-    client: Client,
+pub(super) struct Windrow<C> {
+    client: C,
     template: Body,
     worker: String,
     held: Option<(LeaseId, Vec<ItemId>)>,
 }
 
-impl Windrow {
-    pub(super) fn connect(url: &str, queue: &str, worker: usize) -> anyhow::Result<Windrow> {
-        let client = Client::new(url, Options::default())?;
+impl Windrow<http::Client> {
+    pub(super) fn over_http(url: &str, queue: &str, worker: usize) -> anyhow::Result<Self> {
+        Ok(Windrow::new(http::Client::new(url, Options::default())?, queue, worker))
+    }
+}
+
+impl Windrow<rpc::Client> {
+    pub(super) fn over_rpc(url: &str, queue: &str, worker: usize) -> anyhow::Result<Self> {
+        Ok(Windrow::new(rpc::Client::new(url, Options::default())?, queue, worker))
+    }
+}
+
+impl<C: Queue> Windrow<C> {
+    fn new(client: C, queue: &str, worker: usize) -> Self {
         let mut template = Body::new("bench", queue);
         template.content_type = Some("application/octet-stream".into());
-        Ok(Windrow { client, template, worker: format!("w{worker}"), held: None })
+        Windrow { client, template, worker: format!("w{worker}"), held: None }
     }
 
     pub(super) async fn enqueue(&mut self, payloads: &[Vec<u8>]) -> anyhow::Result<()> {

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use windrow_client::{http, rpc};
+
 use super::beanstalkd::Beanstalkd;
 use super::nats::Nats;
 use super::ours::Windrow;
@@ -22,6 +24,7 @@ pub(super) struct Rival {
 #[derive(Debug)]
 enum Place {
     Http(server::Windrow),
+    Rpc(server::Windrow),
     Broker(Kind, Broker),
 }
 
@@ -35,16 +38,16 @@ const PEERS: [(&str, Kind, Promise); 6] = [
     ("nats_unsynced", Kind::Nats, Promise::Unsynced),
 ];
 
-/// The column of Windrow over HTTP, and of Windrow over RPC once there is a client for it.
+/// The columns of Windrow over HTTP and over RPC.
 pub(super) const HTTP: &str = "http";
 pub(super) const RPC: &str = "rpc";
 
 impl Rival {
     /// All that can be started; the others are said to be missing.
     pub(super) fn start_all(windrow: &Path) -> anyhow::Result<Vec<Rival>> {
-        let ours = Place::Http(server::Windrow::start(windrow, server::On::Directory)?);
-        let ours = Rival { name: HTTP, is_ours: true, promise: Promise::Synced, place: ours };
-        let mut all = vec![ours];
+        let server = || server::Windrow::start(windrow, server::On::Directory);
+        let ours = |name, place| Rival { name, is_ours: true, promise: Promise::Synced, place };
+        let mut all = vec![ours(HTTP, Place::Http(server()?)), ours(RPC, Place::Rpc(server()?))];
         for (name, kind, promise) in PEERS {
             match Broker::start(kind, promise) {
                 Ok(broker) => {
@@ -67,7 +70,7 @@ impl Rival {
         match self.client(queue, usize::MAX).await? {
             Client::Redis(mut redis) => redis.prepare().await,
             Client::Nats(mut nats) => nats.prepare().await,
-            Client::Windrow(_) | Client::Beanstalkd(_) => Ok(()),
+            Client::Http(_) | Client::Rpc(_) | Client::Beanstalkd(_) => Ok(()),
         }
     }
 
@@ -75,7 +78,10 @@ impl Rival {
     pub(super) async fn client(&self, queue: &str, worker: usize) -> anyhow::Result<Client> {
         Ok(match &self.place {
             Place::Http(server) => {
-                Client::Windrow(Box::new(Windrow::connect(&server.url(), queue, worker)?))
+                Client::Http(Box::new(Windrow::over_http(&server.url(), queue, worker)?))
+            }
+            Place::Rpc(server) => {
+                Client::Rpc(Box::new(Windrow::over_rpc(&server.rpc_url(), queue, worker)?))
             }
             Place::Broker(kind, broker) => match kind {
                 Kind::Redis => Client::Redis(Redis::connect(broker.port(), queue, worker).await?),
@@ -91,7 +97,8 @@ impl Rival {
 /// A client. It holds what it took until it settles that.
 #[derive(Debug)]
 pub(super) enum Client {
-    Windrow(Box<Windrow>),
+    Http(Box<Windrow<http::Client>>),
+    Rpc(Box<Windrow<rpc::Client>>),
     Redis(Redis),
     Beanstalkd(Beanstalkd),
     Nats(Nats),
@@ -101,7 +108,8 @@ pub(super) enum Client {
 macro_rules! ask {
     ($self:ident, $client:ident => $asked:expr) => {
         match $self {
-            Client::Windrow($client) => $asked,
+            Client::Http($client) => $asked,
+            Client::Rpc($client) => $asked,
             Client::Redis($client) => $asked,
             Client::Beanstalkd($client) => $asked,
             Client::Nats($client) => $asked,
