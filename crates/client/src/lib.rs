@@ -15,7 +15,7 @@ pub mod options;
 pub mod repeat;
 pub mod rpc;
 
-pub use address::Address;
+pub use address::{Address, NotAnAddress};
 pub use options::{Options, Token};
 
 /// The guide, compiled.

@@ -1,4 +1,4 @@
-//! The queue suite: in process, and over HTTP and RPC against the real binary, each on either store.
+//! The queue suite: in process, and over HTTP and RPC against the real binary, each on both stores.
 
 use std::path::Path;
 

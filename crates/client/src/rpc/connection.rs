@@ -1,9 +1,9 @@
 //! One connection: calls go out on it as they come, and answers find their callers.
 //!
 //! Whoever calls writes the message and sends it, on its own thread, as far as the socket takes it;
-//! a task reads, and wakes whoever waits for what it read. So a call costs no hop on its way out and
-//! one on its way back, and any number of them may be under way. A call that is given up is taken
-//! back from the server too.
+//! a task reads, and wakes whoever waits for what it read. So a call costs no hop on its way out
+//! and one on its way back, and any number of them may be under way. A call that is given up is
+//! taken back from the server too.
 
 use std::collections::HashMap;
 use std::io;

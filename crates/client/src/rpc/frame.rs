@@ -1,8 +1,8 @@
 //! Messages of Cap'n Proto's two-party protocol, as far as a caller needs them.
 //!
-//! A caller asks for the first capability, calls it, imports the queue that it gets, and calls that.
-//! It offers nothing itself, so that all it hears are answers, or that the connection is over. What
-//! is written here does not know of connections; `connection.rs` sends it.
+//! A caller asks for the first capability, calls it, imports the queue that it gets, and calls
+//! that. It offers nothing itself, so that all it hears are answers, or that the connection is
+//! over. What is written here does not know of connections; `connection.rs` sends it.
 
 use std::fmt;
 

@@ -4,8 +4,8 @@
 //! repeat within a message become one shared text. What a message must not hold is a [`Wrong`];
 //! everything else is left to the rules.
 //!
-//! [`new`], [`settle`] and [`work`] read what the server is asked, [`shown`] writes what it answers;
-//! [`asked`] and [`told`] are the same from the caller's side.
+//! [`new`], [`settle`] and [`work`] read what the server is asked, [`shown`] writes what it
+//! answers; [`asked`] and [`told`] are the same from the caller's side.
 
 pub mod asked;
 pub mod new;
