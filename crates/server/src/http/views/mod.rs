@@ -212,7 +212,7 @@ async fn figures(scoped: &Scoped, query: &Query) -> Result<Rows, Failed> {
     let (limit, filter) = (query.limit()?, query.filter(Name::QueueStats)?);
     let after = match query.cursor.as_deref() {
         None | Some("") => None,
-        Some(text) => Some(unpacked(text).ok_or_else(|| no_cursor())?),
+        Some(text) => Some(unpacked(text).ok_or_else(no_cursor)?),
     };
     let mut counts = scoped.counts().await?;
     counts.retain(|count| {
