@@ -83,6 +83,7 @@ pub fn run(wanted: &Wanted) -> anyhow::Result<Summary> {
     };
     let runtime = Runtime::new()?;
     let mut parties = parties(&server, wanted)?;
+    parties.iter().try_for_each(|party| party.keep_all(&runtime))?;
     let (mut draws, mut summary) = (Splitmix(wanted.seed), Summary::default());
     let rounds = wanted.kills + wanted.stops;
     parties.iter_mut().for_each(|party| party.start(&runtime, wanted.plant));

@@ -7,13 +7,20 @@ use anyhow::Context as _;
 use tokio::runtime::Runtime;
 use windrow_client::{Options, http, rpc};
 use windrow_core::queue::Queue;
+use windrow_core::settings::{Retention, Settings};
 
 use super::ledger::Ledger;
 use super::load::Load;
 use super::{Plant, Summary, check};
 
+/// More items than a run ends.
+const KEPT_MAX: u32 = 100_000_000;
+
 /// Producers and workers of one wire, whichever it is.
 pub(super) trait Party {
+    /// Says that what has ended stays: what retention takes would look as if it were lost.
+    fn keep_all(&self, runtime: &Runtime) -> anyhow::Result<()>;
+
     fn start(&mut self, runtime: &Runtime, plant: Plant);
 
     /// Lets everybody end what it does.
@@ -62,6 +69,12 @@ impl<C> Side<C> {
 }
 
 impl<C: Queue + Clone> Party for Side<C> {
+    fn keep_all(&self, runtime: &Runtime) -> anyhow::Result<()> {
+        let retention = Retention { max_per_tenant: KEPT_MAX, ..Retention::default() };
+        let settings = Settings { retention, ..Settings::default() };
+        Ok(runtime.block_on(self.client.configure(self.ledger.queue.as_str().into(), settings))?)
+    }
+
     fn start(&mut self, runtime: &Runtime, plant: Plant) {
         let clients = (&self.client, &self.hasty);
         self.load = Some(Load::start(runtime, clients, &self.ledger, plant));
