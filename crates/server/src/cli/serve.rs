@@ -197,21 +197,28 @@ async fn serve(config: &Config) -> anyhow::Result<()> {
             supervisor.stopping();
             logs::stopping(format);
             app.stop();
-            let ended = async {
-                serving.await??;
-                // What is being delivered now is delivered; what is not is sent again later.
-                let _in_time = tokio::time::timeout(config.drain, courier).await;
-                let _in_time = tokio::time::timeout(HANDED_BACK, app.workers.ended()).await;
-                anyhow::Ok(())
-            };
             let at_once = tokio::select! {
-                ended = ended => ended.map(|()| false)?,
+                ended = drained(serving, courier, &app, config.drain) => ended.map(|()| false)?,
                 () = signals.next() => true,
             };
             observed.flush().await;
             logs::stopped(address, &shown, at_once);
         }
     }
+    Ok(())
+}
+
+/// Waits for what is under way, for a while.
+async fn drained(
+    serving: JoinHandle<std::io::Result<()>>,
+    courier: JoinHandle<()>,
+    app: &App,
+    within: Duration,
+) -> anyhow::Result<()> {
+    serving.await??;
+    // What is being delivered now is delivered; what is not is sent again later.
+    let _in_time = tokio::time::timeout(within, courier).await;
+    let _in_time = tokio::time::timeout(HANDED_BACK, app.workers.ended()).await;
     Ok(())
 }
 
@@ -299,9 +306,9 @@ fn must_have_tokens(app: &App, config: &Config, exposed: SocketAddr) -> anyhow::
     };
     anyhow::ensure!(
         app.book.has_tokens(),
-        "{exposed} can be reached from other machines, and there is no token: anybody there could do \
-         anything. Make one with `windrow token create --role admin` and {store}, or name a file \
-         that holds one with WINDROW_AUTH__TOKEN_FILE; or listen on 127.0.0.1"
+        "{exposed} can be reached from other machines, and there is no token: anybody there could \
+         do anything. Make one with `windrow token create --role admin` and {store}, or name a \
+         file that holds one with WINDROW_AUTH__TOKEN_FILE; or listen on 127.0.0.1"
     );
     Ok(())
 }
