@@ -3,6 +3,7 @@
 //! Nothing is held whole in memory: a body is taken in pieces that are durable before the next one
 //! is read, and given out in pieces that are read when they are sent.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use axum::Json;
@@ -325,7 +326,7 @@ async fn show(
     let queue = scoped.of(&tenant)?;
     let found = Blobs::find(queue.store(), &tenant, hash).await?;
     let found = found.ok_or_else(|| Failed::not_found("such blob"))?;
-    give(queue, &tenant, found.blob, "application/octet-stream", &headers)
+    give(queue, &tenant, found.blob, "application/octet-stream", &headers).await
 }
 
 async fn payload(
@@ -345,7 +346,7 @@ async fn payload(
     match seen.body.payload {
         Payload::Blob(blob) => {
             let queue = scoped.of(&seen.body.tenant)?;
-            give(queue, &seen.body.tenant, blob, kind, &headers)
+            give(queue, &seen.body.tenant, blob, kind, &headers).await
         }
         Payload::Inline(bytes) => {
             let kind = HeaderValue::try_from(kind);
@@ -356,7 +357,7 @@ async fn payload(
 }
 
 /// A blob, or the range of it that was asked for.
-fn give(
+async fn give(
     queue: &Arc<Queue>,
     tenant: &Arc<str>,
     blob: CoreRef,
@@ -398,7 +399,7 @@ fn give(
     let out = response.headers_mut();
     insert(out, CONTENT_TYPE, kind.to_owned());
     out.insert(CONTENT_LENGTH, (to - from).into());
-    *response.body_mut() = pieces(Arc::clone(queue), Arc::clone(tenant), blob, from, to);
+    *response.body_mut() = pieces(queue, tenant, blob, from..to).await?;
     Ok(response)
 }
 
@@ -408,20 +409,31 @@ fn insert(headers: &mut HeaderMap, name: axum::http::HeaderName, value: String) 
     }
 }
 
-/// Bytes that are read when they are sent.
-fn pieces(queue: Arc<Queue>, tenant: Arc<str>, blob: CoreRef, from: u64, to: u64) -> Body {
-    Body::from_stream(stream::try_unfold(from, move |at| {
+/// Bytes that are read when they are sent; the first of them before anything is said, because the
+/// blob may have been removed since it was found.
+async fn pieces(
+    queue: &Arc<Queue>,
+    tenant: &Arc<str>,
+    blob: CoreRef,
+    Range { start, end }: Range<u64>,
+) -> Result<Body, BlobError> {
+    let (queue, tenant) = (Arc::clone(queue), Arc::clone(tenant));
+    let read = move |at: u64| {
         let (queue, tenant) = (Arc::clone(&queue), Arc::clone(&tenant));
+        let len = (end - at).min(PIECE as u64) as usize;
+        async move { queue.store().read(&tenant, blob, at, len).await }
+    };
+    let first = read(start).await?;
+    let rest = stream::try_unfold(start + first.len() as u64, move |at| {
+        let reading = (at < end).then(|| read(at));
         async move {
-            if at >= to {
-                return Ok(None);
-            }
-            let len = (to - at).min(PIECE as u64) as usize;
-            let piece = queue.store().read(&tenant, blob, at, len).await?;
+            let Some(reading) = reading else { return Ok(None) };
+            let piece = reading.await?;
             let next = at + piece.len() as u64;
             Ok::<_, BlobError>(Some((piece, next)))
         }
-    }))
+    });
+    Ok(Body::from_stream(stream::once(std::future::ready(Ok(first))).chain(rest)))
 }
 
 /// What a range header asks for.

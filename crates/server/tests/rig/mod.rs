@@ -103,7 +103,8 @@ impl Server {
         while let Ok(count @ 1..) = stream.read(&mut some) {
             all.extend_from_slice(&some[..count]);
             // What goes on for ever has said enough once it began.
-            if all.windows(17).any(|part| part == b"text/event-stream") {
+            const ENDLESS: &[u8] = b"content-type: text/event-stream";
+            if all.windows(ENDLESS.len()).any(|part| part == ENDLESS) {
                 break;
             }
         }

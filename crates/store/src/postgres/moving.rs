@@ -339,6 +339,8 @@ impl Incoming {
         let wanted = {
             let names = names.read();
             let mut wanted = Wanted::default();
+            // What was moved before may ask for some.
+            wanted.deliveries(&names);
             for record in records {
                 match record {
                     Record::Item(moved) => {

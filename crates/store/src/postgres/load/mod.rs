@@ -279,7 +279,8 @@ impl Loading<'_> {
         if is_other {
             self.desk.config = Arc::new(config(self.tx, self.desk).await?);
             let notifies = self.desk.config.settings.values().any(|of| !of.notify.is_empty());
-            if notifies && !naming::knows_deliveries(&self.desk.names.read()) {
+            // Who only looks leaves no deliveries.
+            if notifies && self.locks && !naming::knows_deliveries(&self.desk.names.read()) {
                 self.desk.unnamed = true;
                 return Err(Error::Unnumbered);
             }
