@@ -329,9 +329,9 @@ pub(crate) fn reported<L: Ledger>(
     outcome: &Outcome,
 ) -> Option<(Arc<str>, Report)> {
     let report = Report::of(outcome)?;
-    let item = ledger.item(id).ok()??;
-    let name = ledger.policy(&item).resource.clone().filter(|_| item.lease() == Some(lease))?;
-    Some((name, report))
+    // Only what is held has a policy for certain: a store may have forgotten the lane of the rest.
+    let item = ledger.item(id).ok()?.filter(|item| item.lease() == Some(lease))?;
+    Some((ledger.policy(&item).resource.clone()?, report))
 }
 
 /// A report that was accepted has its effect on everybody.
