@@ -114,12 +114,16 @@ fn known_field(text: &str) -> &'static str {
         "note",
         "op",
         "ordinal",
+        "outcome",
         "output",
         "payload",
         "priority",
         "queue",
+        "rate",
         "ref",
         "resource",
+        "rest_max_ms",
+        "rest_ms",
         "result",
         "route",
         "scope",
@@ -129,6 +133,9 @@ fn known_field(text: &str) -> &'static str {
         "spawn",
         "stage",
         "tenant",
+        "tenants",
+        "webhook",
+        "window_ms",
         "worker",
     ];
     FIELDS.iter().find(|field| **field == text).copied().unwrap_or("field")
@@ -173,5 +180,37 @@ pack_enum! {
         14 = Unreadable { item, what },
         15 = Internal,
         16 = Changed { version },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// The fields that the rules name where they refuse, by their sources.
+    fn named(folder: &Path, into: &mut Vec<String>) {
+        for entry in std::fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                named(&path, into);
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).expect("a text");
+            for rest in text.split("Refusal::invalid(\"").skip(1) {
+                into.extend(rest.split('"').next().map(str::to_owned));
+            }
+        }
+    }
+
+    #[test]
+    fn every_field_that_the_rules_refuse_is_read_as_it_was_written() {
+        let mut fields = Vec::new();
+        named(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../core/src"), &mut fields);
+        assert!(fields.len() > 15, "{fields:?}");
+        for field in fields {
+            assert_eq!(known_field(&field), field, "add it to FIELDS");
+        }
     }
 }
