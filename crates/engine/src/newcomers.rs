@@ -55,7 +55,12 @@ impl<S: Store, C: Clock> Engine<S, C> {
         let configured = self.store().configured().await?.settings;
         for queue in unknown {
             if !configured.iter().any(|(name, _)| *name == queue) {
-                self.configure(Arc::clone(&queue), settings.clone()).await?;
+                match self.configure(Arc::clone(&queue), settings.clone()).await {
+                    Ok(()) => {}
+                    // It can be no queue, and whoever enqueues to it is told so.
+                    Err(Failure::Refused(_)) => continue,
+                    Err(failure) => return Err(failure),
+                }
             }
             newcomers.known.lock().insert(queue);
         }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio_util::task::TaskTracker;
 use windrow_core::LeaseId;
 use windrow_core::item::Payload;
@@ -42,8 +42,13 @@ pub(crate) struct Plan {
     pub(crate) drain: Duration,
 }
 
+/// Calls of all workers that may be under way at once.
+const CALLS_MAX: usize = 64;
+
 #[derive(Debug)]
 pub(crate) struct Workers {
+    /// Places for calls. A call goes on when its caller has gone.
+    calls: Arc<Semaphore>,
     plan: Plan,
     place: Arc<Place<Queue, InStore>>,
     at_work: TaskTracker,
@@ -53,7 +58,8 @@ impl Workers {
     pub(crate) fn new(plan: Plan, queue: Arc<Queue>, stopping: watch::Receiver<bool>) -> Workers {
         let (payloads, drain) = (InStore(Arc::clone(&queue)), plan.drain);
         let place = Arc::new(Place { queue, payloads, stopping, drain });
-        Workers { plan, place, at_work: TaskTracker::new() }
+        let calls = Arc::new(Semaphore::new(CALLS_MAX));
+        Workers { calls, plan, place, at_work: TaskTracker::new() }
     }
 
     /// Lets them work by themselves, if they shall.
@@ -79,15 +85,20 @@ impl Workers {
     }
 
     /// Lets a worker do some items. It goes on when nobody waits for it any more, so that what it
-    /// took is settled.
-    pub(crate) async fn call(&self, worker: Arc<Declared>) -> Option<Shift> {
+    /// took is settled. None if as many calls as may be are under way.
+    pub(crate) fn call(
+        &self,
+        worker: Arc<Declared>,
+    ) -> Option<impl Future<Output = Option<Shift>> + use<>> {
+        let call = Arc::clone(&self.calls).try_acquire_owned().ok()?;
         let place = Arc::clone(&self.place);
         let called = self.at_work.spawn(async move {
             let shift = place.shift(&worker).await;
             shift.done.iter().for_each(|done| logs::worked(&worker.name, done));
+            drop(call);
             shift
         });
-        called.await.ok()
+        Some(async { called.await.ok() })
     }
 
     /// Removes what is past its keeping, for a while. How much that was, and whether there is more.

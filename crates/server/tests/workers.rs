@@ -54,7 +54,7 @@ fn a_worker_that_is_called_does_a_few_items_and_says_what_became_of_them() {
     let jobs = called["jobs"].as_array().unwrap();
     let outcomes: Vec<&str> = jobs.iter().map(|job| job["outcome"].as_str().unwrap()).collect();
     assert_eq!(outcomes, ["completed", "failed", "retried", "skipped"], "{called}");
-    assert_eq!((&called["ended"], &called["completed"]), (&json!("max_jobs"), &json!(2)));
+    assert_eq!((&called["ended"], &called["completed"]), (&json!("max_jobs"), &json!(1)));
     assert_eq!(jobs[1]["error"], "the command ended with 65: because");
     let shown = |id: &String| server.get(&format!("/api/v1/queue/{id}")).json();
     assert_eq!(shown(&ids[0])["result"], "q-0", "{}", shown(&ids[0]));

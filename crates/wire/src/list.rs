@@ -73,7 +73,7 @@ fn statuses(said: &str) -> Result<Vec<Status>, Refusal> {
     let words = said.split(',').map(str::trim).filter(|word| !word.is_empty());
     let read = |word: &str| {
         let known = Status::ALL.map(Status::name).join(", ");
-        let why = format!("{word:?} is no status; the statuses are {known}");
+        let why = format!("it is no status; the statuses are {known}");
         Status::parse(word).ok_or_else(|| Refusal::invalid("status", why))
     };
     words.map(read).collect()
@@ -197,6 +197,6 @@ mod tests {
         assert_eq!(read("queued, in_progress,DONE"), Ok(vec![Pending, Processing, Completed]));
         assert_eq!(read("PENDING"), Ok(vec![Pending]));
         assert_eq!(read(""), Ok(vec![]));
-        assert!(read("failed,broken").is_err_and(|why| why.contains("\"broken\" is no status")));
+        assert!(read("failed,broken").is_err_and(|why| why.contains("is no status")));
     }
 }

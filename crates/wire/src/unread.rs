@@ -13,9 +13,10 @@ pub(crate) fn unread(error: &serde_json::Error) -> String {
     let place = format!(" at line {} column {}", error.line(), error.column());
     let kind_of = |rest: &str| {
         let kind = rest.split(['"', '`']).next().unwrap_or_default().trim();
-        // Numbers are written without quotation marks after some kinds.
         let kind = kind.split(", expected").next().unwrap_or_default();
-        kind.trim_end_matches(|c: char| c.is_ascii_digit() || "-+.eE ".contains(c)).to_owned()
+        // Numbers are written without quotation marks after some kinds.
+        let is_word = |word: &&str| word.chars().all(char::is_alphabetic);
+        kind.split(' ').filter(is_word).collect::<Vec<_>>().join(" ")
     };
     if let Some(rest) = text.strip_prefix("invalid type: ") {
         return format!("invalid type: {}{expected}", kind_of(rest));
@@ -69,6 +70,7 @@ mod tests {
     fn the_place_and_the_expected_are_told_and_the_value_is_not() {
         for (body, want) in [
             (r#"{"number":"hunter2"}"#, "invalid type: string, expected u8 at line 1"),
+            (r#"{"number":[4711]}"#, "invalid type: sequence, expected u8 at line 1"),
             (r#"{"number":4711}"#, "invalid value: integer, expected u8 at line 1"),
             (r#"{"text":47.11}"#, "invalid type: floating point, expected a string at line 1"),
             (r#"{"word":"hunter2"}"#, "unknown variant, expected `A` or `B` at line 1"),

@@ -16,6 +16,7 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
 use windrow_core::queue::Refused;
 use windrow_wire::problem::Code;
 use windrow_wire::queue_capnp::queue;
@@ -39,6 +40,8 @@ const OPEN: Method = Method { interface: INTERFACE, number: 5 };
 #[derive(Debug)]
 pub(super) struct Connection {
     link: Arc<Link>,
+    /// The task that reads.
+    hearing: AbortHandle,
     /// The queue, as the server numbers it.
     queue: u32,
     next: AtomicU32,
@@ -85,8 +88,8 @@ impl Connection {
             end: None,
         };
         let link = Arc::new(Link { inside: Mutex::new(inside) });
-        tokio::spawn(Hearing { link: Arc::clone(&link) }.run(reader));
-        let mut connection = Connection { link, queue: 0, next: AtomicU32::new(0) };
+        let hearing = tokio::spawn(Hearing { link: Arc::clone(&link) }.run(reader)).abort_handle();
+        let mut connection = Connection { link, hearing, queue: 0, next: AtomicU32::new(0) };
         connection.queue = connection.enter(token).await.map_err(|missed| match missed {
             // Nothing was asked yet that could have been done.
             Missed::Lost(why) => Missed::NotSent(why),
@@ -146,6 +149,8 @@ impl Drop for Connection {
     fn drop(&mut self) {
         // Nobody waits on it any more: who does, holds it.
         self.link.over("the client closed it");
+        // A server that hangs never says that it is over.
+        self.hearing.abort();
     }
 }
 

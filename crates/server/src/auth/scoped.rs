@@ -26,6 +26,8 @@ use windrow_core::find;
 use windrow_core::item::{State, Status};
 use windrow_core::note::{Expects, Note, WriteNote};
 use windrow_core::ports::{Count, Inspected, Store as _, Work};
+use windrow_core::rules::notify::EVERY_QUEUE;
+use windrow_core::settings::Settings;
 use windrow_core::trail::Progress;
 use windrow_core::{ItemId, LeaseId, Refusal, RequestId};
 use windrow_engine::events::Ring;
@@ -102,6 +104,11 @@ impl Scoped {
     pub(crate) fn new(guarded: &Guarded, book: &Arc<Book>, caller: Caller) -> Scoped {
         let mask = caller.tenant.as_deref().map_or(0, |tenant| guarded.mask(tenant));
         Scoped { queue: Arc::clone(&guarded.queue), book: Arc::clone(book), caller, mask }
+    }
+
+    /// Who it is.
+    pub(crate) fn caller(&self) -> &Caller {
+        &self.caller
     }
 
     /// The tokens, for who may have to do with them.
@@ -382,6 +389,15 @@ impl Scoped {
     ) -> Result<Deleted, Denied> {
         self.must_be_there(item).await?;
         Ok(self.queue.delete(item, self.request(request)).await?)
+    }
+
+    /// Says how a queue behaves. What holds for every queue is not an operator's to say.
+    pub(crate) async fn configure(&self, queue: &str, settings: Settings) -> Result<(), Denied> {
+        if *queue == *EVERY_QUEUE {
+            let why = "is no queue; PATCH /admin/settings/queue says what is kept of every queue";
+            return Err(Refusal::invalid("queue", why).into());
+        }
+        Ok(self.whole()?.configure(queue, settings).await?)
     }
 
     pub(crate) async fn pause(&self, scope: Scope) -> Result<(), Denied> {

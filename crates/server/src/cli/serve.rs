@@ -72,7 +72,7 @@ pub(super) struct Flags {
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
     /// Where to listen for Cap'n Proto RPC, or `off`; by default on the port after that of HTTP,
-    /// 127.0.0.1:7118. Only addresses of this machine itself.
+    /// 127.0.0.1:7118, and on this machine only. It is not encrypted.
     #[arg(long, value_name = "ADDRESS|off")]
     rpc_listen: Option<String>,
     /// The queue of the plain calls over RPC (add, poll, remove, extend), `rpc` by default. Its
@@ -163,7 +163,8 @@ async fn serve(config: &Config) -> anyhow::Result<()> {
     let scheme = if tls.is_some() { "https" } else { "http" };
     logs::started(format, scheme, address, &shown);
     config.seeds.iter().for_each(|(variable, key)| logs::named_otherwise(variable, key));
-    if is_exposed && tls.is_none() {
+    let is_open = |at: SocketAddr| !at.ip().is_loopback();
+    if is_open(listen) && tls.is_none() || rpc_listen.is_some_and(is_open) {
         logs::unencrypted();
     }
     tokio::spawn(health::watch(watch));
@@ -215,11 +216,11 @@ async fn drained(
     app: &App,
     within: Duration,
 ) -> anyhow::Result<()> {
-    serving.await??;
+    let handed_back = tokio::time::timeout(within + HANDED_BACK, app.workers.ended());
     // What is being delivered now is delivered; what is not is sent again later.
-    let _in_time = tokio::time::timeout(within, courier).await;
-    let _in_time = tokio::time::timeout(HANDED_BACK, app.workers.ended()).await;
-    Ok(())
+    let delivered = tokio::time::timeout(within, courier);
+    let (served, _in_time, _or_not) = tokio::join!(serving, delivered, handed_back);
+    Ok(served??)
 }
 
 /// Where the store is, without a password.

@@ -3,6 +3,8 @@
 //! `NAME` in a key stands for any name: `workers.NAME.queues` is `workers.ingestion.queues` and
 //! whatever else somebody declares.
 
+use std::sync::LazyLock;
+
 use windrow_wire::read::distance;
 
 /// One thing that can be configured.
@@ -179,6 +181,23 @@ pub(super) const SEEDS: [(&str, &str); 7] = [
     ("MAX_TASK_RETRIES", "queue.max_attempts"),
     ("CRON_SECRET", "workers.secret"),
 ];
+
+/// Variables of the environment that may hold a secret of the server.
+pub(crate) fn secret_variables() -> &'static [String] {
+    static ALL: LazyLock<Vec<String>> = LazyLock::new(|| {
+        let secret = KEYS.iter().filter(|key| key.is_secret);
+        let ours =
+            |key: &Key| format!("WINDROW_{}", key.name.replace('.', "__").to_ascii_uppercase());
+        let is_secret = |key: &str| find(key).is_some_and(|key| key.is_secret);
+        let seeds = SEEDS.iter().filter(|(_, key)| is_secret(key));
+        let mut all: Vec<String> = secret.map(ours).collect();
+        all.extend(seeds.map(|(name, _)| (*name).to_owned()));
+        // What the store, the supervisor and our own commands read.
+        all.extend(["PGPASSWORD", "NOTIFY_SOCKET", "WINDROW_TOKEN"].map(str::to_owned));
+        all
+    });
+    &ALL
+}
 
 /// The key that was probably meant.
 pub(super) fn near(name: &str) -> Option<&'static str> {

@@ -205,6 +205,16 @@ impl Layers {
         &self.warnings
     }
 
+    /// Yes or no, as people and other systems write it.
+    pub(crate) fn flag(&self, name: &str) -> anyhow::Result<bool> {
+        let value = self.get(name).unwrap_or_default();
+        match value.to_ascii_lowercase().as_str() {
+            "true" | "yes" | "on" | "1" => Ok(true),
+            "false" | "no" | "off" | "0" | "" => Ok(false),
+            _ => anyhow::bail!("{name} ({}): {value:?} is not true or false", self.origin(name)),
+        }
+    }
+
     pub(crate) fn parse<T: FromStr>(&self, name: &str) -> anyhow::Result<T>
     where
         T::Err: fmt::Display,

@@ -8,7 +8,7 @@ mod keys;
 mod layers;
 mod workers;
 
-use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use windrow_core::settings::{KindSettings, Policy, Settings};
 use crate::rpc::Deadlines;
 use crate::tls::Files;
 
-pub(crate) use keys::{KEYS, Key};
+pub(crate) use keys::{KEYS, Key, secret_variables};
 pub(crate) use layers::Layers;
 
 use crate::health::Thresholds;
@@ -191,9 +191,13 @@ fn rpc(layers: &Layers, http: SocketAddr) -> anyhow::Result<Option<Rpc>> {
     let listen = match layers.get("server.rpc_listen") {
         Some("off") => return Ok(None),
         Some(_) => layers.parse::<Listen>("server.rpc_listen")?.0,
-        // Port 0 is any that is free, for both.
-        None if http.port() == 0 => http,
-        None => SocketAddr::new(http.ip(), http.port().checked_add(1).unwrap_or_default()),
+        // It is not encrypted: whoever wants it to be reached from elsewhere says so.
+        None => {
+            let here = if http.ip().is_loopback() { http.ip() } else { Ipv4Addr::LOCALHOST.into() };
+            // Port 0 is any that is free, for both.
+            let port = if http.port() == 0 { 0 } else { http.port().checked_add(1).unwrap_or(0) };
+            SocketAddr::new(here, port)
+        }
     };
     let ms = |name| layers.parse::<u64>(name).map(Duration::from_millis);
     let deadlines =

@@ -9,7 +9,7 @@ use super::Layers;
 use super::layers::array;
 use crate::auth::Book;
 use crate::work::Declared;
-use crate::workers::Plan;
+use crate::workers::{CLEANUP, Plan};
 
 /// The longest budget, time-out and wait, in seconds: as long as a lease may last.
 const SECONDS_MAX: u64 = 12 * 3_600;
@@ -37,19 +37,25 @@ pub(super) fn plan(layers: &Layers, drain: Duration) -> anyhow::Result<Plan> {
     }
     let mut declared = std::collections::BTreeMap::new();
     for name in layers.names("workers") {
-        let worker = worker(layers, &name, heartbeat)?;
+        anyhow::ensure!(name != CLEANUP, "workers.{name}: that one is there already, and sweeps");
+        let worker = worker(layers, &name, heartbeat, stale)?;
         declared.insert(Arc::clone(&worker.name), Arc::new(worker));
     }
     Ok(Plan {
         declared,
-        enabled: layers.parse("workers.enabled")?,
+        enabled: layers.flag("workers.enabled")?,
         poll: seconds(layers, "workers.poll_s")?,
         secret,
         drain,
     })
 }
 
-fn worker(layers: &Layers, name: &str, heartbeat: Duration) -> anyhow::Result<Declared> {
+fn worker(
+    layers: &Layers,
+    name: &str,
+    heartbeat: Duration,
+    lease: Duration,
+) -> anyhow::Result<Declared> {
     let key = |last: &str| format!("workers.{name}.{last}");
     let names = |last: &str| -> anyhow::Result<Vec<Arc<str>>> {
         Ok(layers.list(&key(last))?.into_iter().map(Arc::from).collect())
@@ -69,6 +75,7 @@ fn worker(layers: &Layers, name: &str, heartbeat: Duration) -> anyhow::Result<De
         timeout,
         concurrency: count(layers, &key("concurrency"))?,
         heartbeat,
+        lease,
     })
 }
 
@@ -148,6 +155,11 @@ mod tests {
         assert!(none.contains("must lie between 1 and 1000"), "{none}");
         let yes = wrong(&[("TASK_QUEUE_ENABLED", "yes please")]);
         assert!(yes.contains("workers.enabled (from TASK_QUEUE_ENABLED)"), "{yes}");
+        for yes in ["True", "1", "yes"] {
+            assert!(planned(&[("TASK_QUEUE_ENABLED", yes)]).expect(yes).enabled);
+        }
+        let taken = wrong(&[("WINDROW_WORKERS__CLEANUP__COMMAND", "true")]);
+        assert!(taken.contains("workers.cleanup: that one is there already"), "{taken}");
     }
 
     #[test]

@@ -101,7 +101,7 @@ pub(crate) async fn watch(watch: Arc<Watch>) {
     loop {
         let health = watch.health().await;
         for line in health.changed(&before) {
-            crate::logs::health_changed(line.check, line.status, &line.says);
+            crate::logs::health_changed(line.check, line.of.as_deref(), line.status, &line.says);
         }
         before = health.by_check();
         tokio::time::sleep(LOOK_EVERY).await;

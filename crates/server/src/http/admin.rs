@@ -285,7 +285,7 @@ async fn retry(
     }
     let retried = scoped.retry(id, RetryMode::Reset, None, request).await;
     retried.map_err(|denied| unfit(denied, why))?;
-    acted(&scoped, id).await
+    Ok(acted(&scoped, id).await)
 }
 
 async fn cancel(
@@ -297,7 +297,7 @@ async fn cancel(
     let (id, request) = (which.or(asked)?, request_id(&headers)?);
     let why = "only a job that waits or is worked on can be cancelled";
     scoped.cancel(id, request).await.map_err(|denied| unfit(denied, why))?;
-    acted(&scoped, id).await
+    Ok(acted(&scoped, id).await)
 }
 
 fn wrong(status: Status, why: &str) -> Failed {
@@ -316,11 +316,16 @@ fn unfit(denied: Denied, why: &str) -> Failed {
     }
 }
 
-async fn acted(scoped: &Scoped, id: ItemId) -> Result<Answered, Failed> {
-    let around = Around::of(scoped).await?;
-    let job = scoped.inspect(id).await?.map(|seen| views::job(&around, seen));
+/// What was done is done, also if the job cannot be shown.
+async fn acted(scoped: &Scoped, id: ItemId) -> Answered {
+    let shown = async {
+        let around = Around::of(scoped).await?;
+        let seen = scoped.inspect(id).await?;
+        Ok::<_, Denied>(seen.map(|seen| views::job(&around, seen)))
+    };
+    let job = shown.await.ok().flatten();
     let targets = Extension(Targets(vec![id.to_string()]));
-    Ok((targets, Json(Acted { success: true, job_id: id.to_string(), job })))
+    (targets, Json(Acted { success: true, job_id: id.to_string(), job }))
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use axum::response::{Html, IntoResponse};
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
+use windrow_core::limits::BLOB_MAX;
 use windrow_wire::problem::Problem;
 
 use super::table::{BASE, Operation, shape};
@@ -124,7 +125,7 @@ fn parameters(operation: &Operation) -> Vec<Value> {
         })
     });
     let heads = operation.heads.iter().map(|(name, what)| {
-        let schema = json!({ "type": "integer", "minimum": 0 });
+        let schema = json!({ "type": "integer", "minimum": 0, "maximum": BLOB_MAX });
         let required = true;
         json!({
             "name": name, "in": "header", "required": required, "description": what,

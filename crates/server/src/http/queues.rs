@@ -4,7 +4,6 @@ use axum::extract::Request;
 use axum::{Extension, Json};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use windrow_core::rules::notify::EVERY_QUEUE;
 use windrow_core::{Refusal, command};
 use windrow_wire::bounds::plain;
 use windrow_wire::settings::Settings;
@@ -70,14 +69,10 @@ pub(super) async fn configure(
 ) -> Result<Json<Done>, Failed> {
     plain("queue", &queue)?;
     must_be_json(request.headers())?;
-    if *queue == *EVERY_QUEUE {
-        let why = "is no queue; PATCH /admin/settings/queue says what is kept of every queue";
-        return Err(Refusal::invalid("queue", why).into());
-    }
     // Nothing is not taken for `{}`: that would reset everything.
-    let queues = scoped.whole()?;
+    scoped.whole()?;
     let settings: Settings = read(&whole(request, &()).await?)?;
     settings.check()?;
-    queues.configure(queue, settings.into()).await?;
+    scoped.configure(&queue, settings.into()).await?;
     Ok(Done::YES)
 }

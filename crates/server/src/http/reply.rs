@@ -237,10 +237,8 @@ pub(super) fn is_lines(headers: &HeaderMap) -> Result<bool, Failed> {
     match content_type(headers)?.as_deref() {
         None | Some("application/json") => Ok(false),
         Some("application/x-ndjson" | "application/jsonl") => Ok(true),
-        Some(other) => {
-            let detail = format!(
-                "{other:?} is not application/json, nor application/x-ndjson, which is for lines"
-            );
+        Some(_) => {
+            let detail = "send application/json, or application/x-ndjson, which is for lines";
             Err(Failed::new(Code::UnsupportedType, detail))
         }
     }
@@ -260,18 +258,22 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Asked<T>, Failed> {
         let asked = Query::from_request_parts(parts, state).await;
         let asked = asked.map(|Query(asked)| Asked(asked));
-        asked.map_err(|refused| Failed::new(Code::Malformed, with_near(refused.body_text())))
+        asked.map_err(|refused| Failed::new(Code::Malformed, about_query(&refused.body_text())))
     }
 }
 
-/// What was said about a parameter that does not exist, with the one that was probably meant. Names
-/// stand between backticks, the unknown one first.
-fn with_near(said: String) -> String {
+/// What is said about parameters: of one that does not exist, with the one that was probably meant;
+/// of a value, only what was expected. Names stand between backticks, the unknown one first.
+fn about_query(said: &str) -> String {
+    let said = said.strip_prefix("Failed to deserialize query string: ").unwrap_or(said);
     let mut names = said.split('`').skip(1).step_by(2);
     let unknown = names.next().filter(|_| said.contains("unknown field"));
-    match unknown.and_then(|unknown| nearest(unknown, names)) {
-        Some(near) => format!("{said}; `{near}` is meant, perhaps"),
-        None => said,
+    if let Some(near) = unknown.and_then(|unknown| nearest(unknown, names)) {
+        return format!("{said}; `{near}` is meant, perhaps");
+    }
+    match (said.split_once(": unknown variant `"), said.rfind(", expected ")) {
+        (Some((name, _)), Some(at)) => format!("{name}: unknown{}", &said[at..]),
+        _ => said.to_owned(),
     }
 }
 
@@ -289,11 +291,11 @@ impl<S: Send + Sync> FromRequestParts<S> for Named {
 
 /// The id of an item in a path.
 pub(super) fn item_id(text: &str) -> Result<ItemId, Failed> {
-    text.parse().map_err(|_| Failed::new(Code::NotFound, format!("{text:?} is not an item's id")))
+    text.parse().map_err(|_| Failed::new(Code::NotFound, "that is not an item's id"))
 }
 
 pub(super) fn lease_id(text: &str) -> Result<LeaseId, Failed> {
-    text.parse().map_err(|_| Failed::new(Code::NotFound, format!("{text:?} is not a lease's id")))
+    text.parse().map_err(|_| Failed::new(Code::NotFound, "that is not a lease's id"))
 }
 
 /// The id by which a request may be repeated: `Idempotency-Key`, a UUID or any other text.

@@ -11,7 +11,7 @@ use axum::routing::{get, post};
 use schemars::JsonSchema;
 use serde::Serialize;
 use windrow_core::command::Outcome;
-use windrow_wire::problem::Code;
+use windrow_wire::problem::{Code, Problem};
 
 use super::App;
 use super::reply::{Failed, Named};
@@ -39,9 +39,12 @@ pub(super) struct Called {
     worker: String,
     /// One for each item that it took, in order.
     jobs: Vec<Job>,
+    /// How many ended in which way.
     completed: usize,
-    /// Those that went wrong, whether they are tried again or not.
+    skipped: usize,
     failed: usize,
+    /// Those that are tried again.
+    retried: usize,
     /// What a cleanup ended or removed.
     removed: u64,
     /// Why it took nothing more: `empty`, `max_jobs`, `budget`, `stopping` or `failed`.
@@ -78,7 +81,11 @@ async fn call(
         return Err(Failed::new(Code::Stopping, "no work is taken any more"));
     }
     if let Some(worker) = app.workers.find(&name) {
-        let shift = app.workers.call(worker).await;
+        let Some(called) = app.workers.call(worker) else {
+            let detail = "as many workers as may be are being called";
+            return Err(Failed(Problem::new(Code::Overloaded, detail).retry_after(1_000)));
+        };
+        let shift = called.await;
         let shift = shift.ok_or_else(|| Failed::new(Code::Internal, "a bug of ours"))?;
         return Ok(Json(Called::new(name, shift)));
     }
@@ -91,7 +98,9 @@ async fn call(
         worker: name,
         jobs: Vec::new(),
         completed: 0,
+        skipped: 0,
         failed: 0,
+        retried: 0,
         removed,
         ended: if more { "budget" } else { "empty" },
         error: None,
@@ -111,12 +120,13 @@ fn not_from_a_page(headers: &HeaderMap) -> Result<(), Failed> {
 impl Called {
     fn new(worker: String, Shift { done, ended, took }: Shift) -> Called {
         let jobs: Vec<Job> = done.iter().map(Job::from).collect();
-        let count =
-            |outcomes: &[&str]| jobs.iter().filter(|job| outcomes.contains(&job.outcome)).count();
+        let count = |outcome: &str| jobs.iter().filter(|job| job.outcome == outcome).count();
         Called {
             worker,
-            completed: count(&["completed", "skipped"]),
-            failed: count(&["retried", "failed"]),
+            completed: count("completed"),
+            skipped: count("skipped"),
+            failed: count("failed"),
+            retried: count("retried"),
             jobs,
             removed: 0,
             ended: match ended {

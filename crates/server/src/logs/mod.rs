@@ -124,7 +124,7 @@ pub(crate) fn little_room(connections: usize, files: u64) {
 pub(crate) fn unencrypted() {
     tracing::warn!(
         "tokens and payloads cross the network unencrypted; give --tls-cert and --tls-key, or let \
-         a proxy in front of it speak TLS"
+         a proxy in front of it speak TLS; over RPC that is always so"
     );
 }
 
@@ -182,10 +182,10 @@ pub(crate) fn not_exported(spans: usize, reason: &str) {
 }
 
 /// A check of health turned to another colour. What it says names queues and resources at most.
-pub(crate) fn health_changed(check: &str, status: Status, says: &str) {
+pub(crate) fn health_changed(check: &str, of: Option<&str>, status: Status, says: &str) {
     match status {
-        Status::Green => tracing::info!(check, status = status.name(), says, "health"),
-        _ => tracing::warn!(check, status = status.name(), says, "health"),
+        Status::Green => tracing::info!(check, of, status = status.name(), says, "health"),
+        _ => tracing::warn!(check, of, status = status.name(), says, "health"),
     }
 }
 

@@ -18,7 +18,7 @@ use windrow_wire::settings::Settings;
 
 use super::connection::Meter;
 use super::login::Login;
-use super::{Shared, handing, wrong};
+use super::{Shared, handing};
 use crate::auth::{Role, Scoped};
 
 pub(super) struct Full {
@@ -33,9 +33,15 @@ impl Full {
     }
 
     /// Writes down what was done to items.
-    async fn did(&self, verb: &str, items: impl Iterator<Item = ItemId>) -> Result<(), Wrong> {
-        self.login.did(verb, items.map(|id| id.to_string()).collect()).await
+    async fn did(&self, queue: &Scoped, verb: &str, targets: Vec<String>) {
+        self.login.did(queue.caller(), verb, targets).await;
     }
+}
+
+/// Those of these items to which something was done.
+fn done<T>(items: &[ItemId], each: &[Result<T, Wrong>]) -> Vec<String> {
+    let of = items.iter().zip(each).filter(|(_, each)| each.is_ok());
+    of.map(|(id, _)| id.to_string()).collect()
 }
 
 /// Does what a call asks of whoever has the role, and writes why not if it cannot. Who may not ask
@@ -185,7 +191,7 @@ impl windrow::Server for Full {
             for item in &items {
                 each.push(queue.cancel(*item, id).await.map_err(Wrong::from));
             }
-            self.did("cancel", items.into_iter()).await?;
+            self.did(&queue, "cancel", done(&items, &each)).await;
             let mut list = results.get().init_each(each.len() as u32);
             each!(list, each, |into, cancelled| {
                 into.set_id(&cancelled.id.0.to_be_bytes());
@@ -210,7 +216,7 @@ impl windrow::Server for Full {
             for item in &items {
                 each.push(retry(&queue, *item, mode, stage, id).await);
             }
-            self.did("retry", items.into_iter()).await?;
+            self.did(&queue, "retry", done(&items, &each)).await;
             let mut list = results.get().init_each(each.len() as u32);
             each!(list, each, |into, retried| {
                 into.set_id(&retried.id.0.to_be_bytes());
@@ -233,7 +239,7 @@ impl windrow::Server for Full {
             for item in &items {
                 each.push(queue.delete(*item, id).await.map_err(Wrong::from));
             }
-            self.did("delete", items.into_iter()).await?;
+            self.did(&queue, "delete", done(&items, &each)).await;
             let mut list = results.get().init_each(each.len() as u32);
             each!(list, each, |into, deleted| into.set_removed(deleted.removed));
             Ok(())
@@ -253,7 +259,7 @@ impl windrow::Server for Full {
                 let done = queue.prioritise(*item, request.get_priority()).await;
                 each.push(done.map_err(Wrong::from));
             }
-            self.did("prioritise", items.into_iter()).await?;
+            self.did(&queue, "prioritise", done(&items, &each)).await;
             let mut list = results.get().init_each(each.len() as u32);
             each!(list, each, |into, _done| {
                 let _: wire::done::Builder<'_> = into.reborrow();
@@ -271,7 +277,8 @@ impl windrow::Server for Full {
             let scope = scope(params.get()?)?;
             let target = scope.queue.to_string();
             queue.pause(scope).await?;
-            self.login.did("pause", vec![target]).await
+            self.did(&queue, "pause", vec![target]).await;
+            Ok(())
         })
     }
 
@@ -284,7 +291,8 @@ impl windrow::Server for Full {
             let scope = scope(params.get()?)?;
             let target = scope.queue.to_string();
             queue.resume(scope).await?;
-            self.login.did("resume", vec![target]).await
+            self.did(&queue, "resume", vec![target]).await;
+            Ok(())
         })
     }
 
@@ -298,8 +306,10 @@ impl windrow::Server for Full {
             let settings: Settings = serde_json::from_str(request.get_settings()?.to_str()?)
                 .map_err(|error| Wrong::new(Code::Malformed, format!("settings: {error}")))?;
             let name = request.get_queue()?.to_str()?;
-            queue.whole()?.configure(name, settings.into()).await.map_err(wrong)?;
-            self.login.did("configure", vec![name.to_owned()]).await
+            settings.check()?;
+            queue.configure(name, settings.into()).await?;
+            self.did(&queue, "configure", vec![name.to_owned()]).await;
+            Ok(())
         })
     }
 

@@ -6,12 +6,16 @@
 use std::collections::VecDeque;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
+use tokio::task::JoinSet;
 use windrow_core::limits::RESULT_MAX;
+
+use crate::config::secret_variables;
 
 /// How long a command that is asked to end may take before it is ended.
 const GRACE: Duration = Duration::from_secs(5);
@@ -19,6 +23,8 @@ const GRACE: Duration = Duration::from_secs(5);
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// How much of what it says on standard error is kept: the end of it.
 const WORDS_MAX: usize = 2_048;
+/// How much of its output is read at once.
+const PIECE: usize = 16 * 1_024;
 
 /// How a command ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,7 +61,12 @@ pub(crate) async fn run(
         [program, arguments @ ..] => (program.as_str(), arguments),
         [] => ("", argv),
     };
-    let spawned = Command::new(program)
+    let mut command = Command::new(program);
+    // What opens the server is not for whoever works for it.
+    for name in secret_variables() {
+        command.env_remove(name);
+    }
+    let spawned = command
         .args(arguments)
         .envs(environment)
         .stdin(Stdio::piped())
@@ -71,42 +82,64 @@ pub(crate) async fn run(
             return Ran { ended: Ended::NotStarted, said: None, words };
         }
     };
-    let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
-    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    tokio::spawn(async move {
-        if let Some(mut stdin) = stdin {
+    let group = Group(child.id().and_then(|id| Pid::from_raw(id.cast_signed())));
+    let (said, words) = (Arc::new(Mutex::new(Said::default())), Arc::new(Mutex::default()));
+    let mut pipes = JoinSet::new();
+    if let Some(mut stdin) = child.stdin.take() {
+        pipes.spawn(async move {
             // A command that does not want all of it closes its end.
             let _taken = stdin.write_all(&input).await;
-        }
-    });
-    let said = tokio::spawn(async move {
-        match stdout {
-            Some(out) => whole(out).await,
-            None => Some(Vec::new()),
-        }
-    });
-    let words = tokio::spawn(async move {
-        match stderr {
-            Some(out) => last(out).await,
-            None => Vec::new(),
-        }
-    });
+        });
+    }
+    if let Some(out) = child.stdout.take() {
+        pipes.spawn(hear(out, Arc::clone(&said)));
+    }
+    if let Some(out) = child.stderr.take() {
+        pipes.spawn(hear_last(out, Arc::clone(&words)));
+    }
     let ended = tokio::select! {
         ended = child.wait() => exited(ended),
         why = stop => {
-            end(&mut child, group).await;
+            end(&mut child, &group).await;
             why
         }
     };
-    // What it started and left running would hold its output open.
-    signal(group, Signal::KILL);
-    let said = tokio::time::timeout(LAST_WORDS, said).await;
-    let words = tokio::time::timeout(LAST_WORDS, words).await;
-    let words = words.ok().and_then(Result::ok).unwrap_or_default();
+    // What it started and left running would hold its output open. What left the group may still;
+    // then what was said by now counts.
+    drop(group);
+    let all = async { while pipes.join_next().await.is_some() {} };
+    let _heard = tokio::time::timeout(LAST_WORDS, all).await.is_ok();
+    let said = std::mem::take(&mut *said.lock().unwrap_or_else(PoisonError::into_inner));
+    let words = std::mem::take(&mut *words.lock().unwrap_or_else(PoisonError::into_inner));
     Ran {
         ended,
-        said: said.ok().and_then(Result::ok).flatten(),
-        words: String::from_utf8_lossy(&words).trim().to_owned(),
+        said: (!said.is_too_much).then_some(said.bytes),
+        words: String::from_utf8_lossy(&Vec::from(words)).trim().to_owned(),
+    }
+}
+
+/// What a command wrote, as far as it may.
+#[derive(Debug, Default)]
+struct Said {
+    bytes: Vec<u8>,
+    is_too_much: bool,
+}
+
+/// A process group. Nobody of it outlives this, whatever ends the run.
+struct Group(Option<Pid>);
+
+impl Group {
+    fn signal(&self, signal: Signal) {
+        if let Some(group) = self.0 {
+            // Nobody may be left of it.
+            let _sent = kill_process_group(group, signal);
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.signal(Signal::KILL);
     }
 }
 
@@ -121,41 +154,37 @@ fn exited(ended: std::io::Result<std::process::ExitStatus>) -> Ended {
 }
 
 /// Asks a command to end, and then ends it.
-async fn end(child: &mut Child, group: Option<Pid>) {
-    signal(group, Signal::TERM);
+async fn end(child: &mut Child, group: &Group) {
+    group.signal(Signal::TERM);
     if tokio::time::timeout(GRACE, child.wait()).await.is_err() {
-        signal(group, Signal::KILL);
+        group.signal(Signal::KILL);
         let _gone = child.wait().await;
     }
 }
 
-fn signal(group: Option<Pid>, signal: Signal) {
-    if let Some(group) = group {
-        // Nobody may be left of it.
-        let _sent = kill_process_group(group, signal);
-    }
-}
-
-/// Everything that is said, if it is not too much. What is too much is read all the same, so that
-/// the command comes to its end.
-async fn whole(mut from: impl AsyncRead + Unpin) -> Option<Vec<u8>> {
-    let mut all = Vec::new();
-    let read = (&mut from).take(RESULT_MAX as u64 + 1).read_to_end(&mut all).await;
-    if read.is_ok_and(|bytes| bytes > RESULT_MAX) {
-        let _rest = tokio::io::copy(&mut from, &mut tokio::io::sink()).await;
-        return None;
-    }
-    Some(all)
-}
-
-/// The end of what is said.
-async fn last(mut from: impl AsyncRead + Unpin) -> Vec<u8> {
-    let (mut kept, mut piece) = (VecDeque::new(), [0; 1_024]);
+/// Takes everything that is said, if it is not too much. What is too much is read all the same, so
+/// that the command comes to its end.
+async fn hear(mut from: impl AsyncRead + Unpin, into: Arc<Mutex<Said>>) {
+    let mut piece = vec![0; PIECE];
     while let Ok(read @ 1..) = from.read(&mut piece).await {
-        kept.extend(&piece[..read]);
-        kept.drain(..kept.len().saturating_sub(WORDS_MAX));
+        let mut said = into.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.bytes.len() + read > RESULT_MAX {
+            said.is_too_much = true;
+        } else {
+            said.bytes.extend_from_slice(&piece[..read]);
+        }
     }
-    kept.into()
+}
+
+/// Takes the end of what is said.
+async fn hear_last(mut from: impl AsyncRead + Unpin, into: Arc<Mutex<VecDeque<u8>>>) {
+    let mut piece = [0; 1_024];
+    while let Ok(read @ 1..) = from.read(&mut piece).await {
+        let mut kept = into.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend(&piece[..read]);
+        let excess = kept.len().saturating_sub(WORDS_MAX);
+        kept.drain(..excess);
+    }
 }
 
 #[cfg(test)]
@@ -201,6 +230,40 @@ mod tests {
         };
         let gone = async {
             while is_there() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(GRACE, gone).await.expect("it was killed");
+    }
+
+    #[tokio::test]
+    async fn what_left_the_group_holds_nothing_up_and_nothing_of_the_output_back() {
+        let line = "echo done; setsid sleep 30 & exit 0";
+        let ran = run(&shell(line), Vec::new(), Vec::new(), pending()).await;
+        assert_eq!((ran.ended, ran.said.as_deref()), (Ended::Code(0), Some(&b"done\n"[..])));
+    }
+
+    #[tokio::test]
+    async fn a_run_that_is_dropped_leaves_nobody_behind() {
+        let mark = format!("{}", 1_000_000 + std::process::id());
+        let argv = shell(&format!("sleep {mark}; true"));
+        let begun = run(&argv, Vec::new(), Vec::new(), pending());
+        let there = || {
+            let mut look = std::process::Command::new("pgrep");
+            look.args(["-x", "-f", &format!("sleep {mark}")]);
+            look.output().is_ok_and(|found| found.status.success())
+        };
+        let until_there = async {
+            while !there() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            _ran = begun => panic!("it does not end"),
+            () = until_there => {}
+        }
+        let gone = async {
+            while there() {
                 tokio::task::yield_now().await;
             }
         };

@@ -39,8 +39,8 @@ pub(super) fn outcome(work: &Work, ran: Ran) -> Option<Outcome> {
     };
     let message = explained(&format!("the command ended with {code}"), &words);
     Some(match code {
-        0 => match said {
-            Some(said) => complete(work, said),
+        0 => match said.and_then(|said| complete(work, said)) {
+            Some(complete) => complete,
             None => {
                 let message = format!("the command wrote more than {RESULT_MAX} bytes");
                 Outcome::Fail { class: Class::BadData, message }
@@ -55,12 +55,14 @@ pub(super) fn outcome(work: &Work, ran: Ran) -> Option<Outcome> {
     })
 }
 
-/// What it wrote is the next stage's input, or the item's result after the last one.
-fn complete(work: &Work, said: Vec<u8>) -> Outcome {
+/// What it wrote is the next stage's input, or the item's result after the last one. None if that
+/// is more than is kept.
+fn complete(work: &Work, said: Vec<u8>) -> Option<Outcome> {
     let said = Some(said).filter(|said| !said.is_empty());
     let is_last = work.body.route.stages.last().is_none_or(|last| last.name == work.stage);
     let (result, output) = if is_last { (said.map(shown), None) } else { (None, said) };
-    Outcome::Complete { result, output, spawn: Vec::new() }
+    let fits = result.as_ref().is_none_or(|result: &Vec<u8>| result.len() <= RESULT_MAX);
+    fits.then_some(Outcome::Complete { result, output, spawn: Vec::new() })
 }
 
 /// A result is JSON, so that it can be read wherever items are shown. A text that is none becomes
@@ -167,8 +169,12 @@ mod tests {
     #[test]
     fn too_much_output_fails_instead_of_being_cut() {
         let ran = Ran { ended: Ended::Code(0), said: None, words: String::new() };
-        let outcome = outcome(&work(&["one"], "one"), ran);
-        assert!(matches!(outcome, Some(Outcome::Fail { class: Class::BadData, .. })));
+        let failed = outcome(&work(&["one"], "one"), ran);
+        assert!(matches!(failed, Some(Outcome::Fail { class: Class::BadData, .. })));
+        // Written as JSON it is longer than it was.
+        let lines = "\n\"".repeat(RESULT_MAX / 2 - 1);
+        let failed = check(Ended::Code(0), format!("x{lines}").as_bytes(), "");
+        assert!(matches!(failed, Some(Outcome::Fail { class: Class::BadData, .. })));
     }
 
     #[test]

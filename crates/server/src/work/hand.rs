@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 use windrow_core::command::{Grant, Outcome, Settled};
 use windrow_core::item::Payload;
-use windrow_core::queue::{Error, Queue, Work};
+use windrow_core::queue::{Error, Queue, Refused, Work};
 use windrow_core::trail::Class;
 use windrow_core::{ItemId, LeaseId};
 
@@ -147,26 +147,42 @@ async fn lost<Q: Queue>(queue: &Q, lease: LeaseId, item: ItemId, every: Duration
         sleep(every).await;
         match queue.renew(lease, None).await {
             Ok(renewed) if renewed.held.contains(&item) => {}
-            Ok(_) | Err(Error::Refused(_)) => return,
+            Ok(_) => return,
+            Err(Error::Refused(refused)) if is_gone(&refused) => return,
             // It may answer the next time.
             Err(_) => {}
         }
     }
 }
 
+/// Whether a refusal says that a lease does not hold an item any more.
+fn is_gone(refused: &Refused) -> bool {
+    matches!(&*refused.code, "lease_lost" | "not_found")
+}
+
 /// Settles an item, asking again while the queue does not answer. To repeat it is harmless.
 async fn settle<Q: Queue>(queue: &Q, lease: LeaseId, item: ItemId, outcome: Outcome) -> Did {
-    let mut asked = 0;
+    let (mut asked, mut outcome) = (0, outcome);
     loop {
         asked += 1;
         let settled = queue.settle(lease, vec![(item, outcome.clone())], None).await;
-        match settled.map(|mut each| each.pop()) {
+        let refused = match settled.map(|mut each| each.pop()) {
             Ok(Some(Ok(settled))) => return Did::Settled(settled, outcome),
-            Ok(Some(Err(refused))) => return Did::Lost(refused.to_string()),
             Ok(None) => return Did::Unknown("the queue did not answer for the item".into()),
-            Err(Error::Refused(refused)) => return Did::Lost(refused.to_string()),
+            Ok(Some(Err(refused))) | Err(Error::Refused(refused)) => refused,
             Err(error) if asked >= ASKED_MAX => return Did::Unknown(error.to_string()),
-            Err(_) => sleep(AGAIN).await,
+            Err(_) => {
+                sleep(AGAIN).await;
+                continue;
+            }
+        };
+        if refused.retry_after_ms.is_some() && asked < ASKED_MAX {
+            sleep(AGAIN).await;
+        } else if matches!(outcome, Outcome::Complete { .. }) && !is_gone(&refused) {
+            // What it made cannot be kept, and would not be the next time.
+            outcome = Outcome::Fail { class: Class::BadData, message: refused.to_string() };
+        } else {
+            return Did::Lost(refused.to_string());
         }
     }
 }

@@ -33,8 +33,9 @@ pub(crate) struct Declared {
     pub(crate) timeout: Option<Duration>,
     /// How many items it does at once by itself.
     pub(crate) concurrency: usize,
-    /// How often it says that it is still there.
+    /// How often it says that it is still there, and how long it is believed to be without that.
     pub(crate) heartbeat: Duration,
+    pub(crate) lease: Duration,
 }
 
 /// Where the bytes of a payload are that is too large to come with its item.

@@ -125,6 +125,6 @@ fn claim(worker: &Declared) -> Claim {
         kinds: worker.kinds.clone(),
         tenants: Vec::new(),
         max: 1,
-        lease_ms: None,
+        lease_ms: Some(worker.lease.as_millis() as u64),
     }
 }

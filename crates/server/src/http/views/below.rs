@@ -123,6 +123,13 @@ impl Walk<'_> {
         self.is_full
     }
 
+    /// Whether the time is over, also if no row was found in it.
+    fn is_late(&mut self) -> bool {
+        let is_late = Instant::now() >= self.until;
+        self.is_full &= !is_late;
+        is_late
+    }
+
     /// Children of an item from an ordinal on; and with which ordinal it goes on, if not all.
     async fn slice(&self, of: ItemId, from: u32) -> Result<(Vec<Fact>, Option<u32>), Denied> {
         let ids = self.around.scoped().children(of, from, SLICE).await?;
@@ -136,6 +143,9 @@ impl Walk<'_> {
     async fn flat(&mut self, of: ItemId, from: u32) -> Result<Option<u32>, Denied> {
         let mut from = Some(from);
         while let Some(first) = from {
+            if self.is_late() {
+                return Ok(Some(first));
+            }
             let (facts, next) = self.slice(of, first).await?;
             let above = Above::of(self.around, self.view, &facts).await?;
             for fact in facts.iter().filter(|fact| self.filter.admits(&fact.seen)) {

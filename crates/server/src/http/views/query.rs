@@ -168,7 +168,7 @@ impl Query {
             Some(id) => id
                 .parse::<ItemId>()
                 .map(Some)
-                .map_err(|_| Refusal::invalid(name, format!("{id:?} is not an item's id"))),
+                .map_err(|_| Refusal::invalid(name, "is not an item's id")),
         };
         match (read("page_id", &self.page_id)?, read("document_id", &self.document_id)?) {
             (None, None) => Ok(None),
