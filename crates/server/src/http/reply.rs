@@ -339,9 +339,12 @@ mod tests {
     #[test]
     fn a_parameter_that_was_probably_meant_is_named() {
         let near =
-            |name: &str| with_near(format!("unknown field `{name}`, expected `status` or `q`"));
+            |name: &str| about_query(&format!("unknown field `{name}`, expected `status` or `q`"));
         assert!(near("stauts").ends_with("`status` is meant, perhaps"), "{}", near("stauts"));
         assert!(!near("x").contains("mean") && !near("colour").contains("mean"));
+        let wrong =
+            "Failed to deserialize query string: mode: unknown variant `secret`, expected `a`";
+        assert_eq!(about_query(wrong), "mode: unknown, expected `a`");
     }
 
     #[test]
