@@ -1,9 +1,9 @@
 #!/bin/sh
 # Builds windrow from the present directory and puts it into the one that is named.
-# PROFILE chooses another profile of Cargo than release.
+# PROFILE chooses another profile of Cargo than dist.
 set -eu
 out=$1
-profile=${PROFILE:-release}
+profile=${PROFILE:-dist}
 cargo build --locked --profile "$profile" --package windrow-server --bin windrow
 case $profile in
 dev) built=debug ;;

@@ -86,17 +86,25 @@ fn bench_wire(words: Vec<OsString>) -> anyhow::Result<()> {
 
 /// The program itself, as users get it, beside those of the test kit.
 fn build_windrow() -> anyhow::Result<()> {
-    let build =
-        ["build", "--quiet", "--release", "--package", "windrow-server", "--bin", "windrow"];
+    let build = [
+        "build",
+        "--quiet",
+        "--profile",
+        "dist",
+        "--package",
+        "windrow-server",
+        "--bin",
+        "windrow",
+    ];
     cargo::run(&mut cargo::cargo(&build))
 }
 
 fn build(program: &str) -> anyhow::Result<()> {
-    let build = ["build", "--quiet", "--release", "--package", "windrow-testkit", "--bin"];
+    let build = ["build", "--quiet", "--profile", "dist", "--package", "windrow-testkit", "--bin"];
     cargo::run(cargo::cargo(&build).arg(program))
 }
 
-const RUN: [&str; 5] = ["run", "--quiet", "--release", "--package", "windrow-testkit"];
+const RUN: [&str; 6] = ["run", "--quiet", "--profile", "dist", "--package", "windrow-testkit"];
 
 fn testkit(program: &str, words: Vec<OsString>) -> anyhow::Result<()> {
     cargo::run(cargo::cargo(&RUN).args(["--bin", program, "--"]).args(words))

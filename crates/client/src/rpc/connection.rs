@@ -21,6 +21,7 @@ use windrow_core::queue::Refused;
 use windrow_wire::problem::Code;
 use windrow_wire::queue_capnp::queue;
 use windrow_wire::rpc::MESSAGE_MAX;
+use windrow_wire::rpc::frame::length;
 
 use super::frame::{self, Heard, Method, Read, Target, Written};
 use crate::address::Address;
@@ -304,7 +305,7 @@ impl Hearing {
             }
             let mut taken = 0;
             loop {
-                match frame::length(&bytes[taken..]) {
+                match length(&bytes[taken..], frame::ANSWER_MAX) {
                     Err(why) => return why,
                     Ok(Some(length)) if bytes.len() - taken >= length => {
                         if let Some(why) = self.take(&bytes[taken..taken + length]) {

@@ -29,7 +29,7 @@ impl fmt::Debug for Read {
 }
 
 /// Bytes of an answer at most: what says more is no server of ours.
-const ANSWER_MAX: u64 = 1 << 30;
+pub(super) const ANSWER_MAX: u64 = 1 << 30;
 /// Words of the smallest message that is made room for.
 const WORDS_MIN: usize = 64;
 /// Words of a call beside what it is about.
@@ -104,26 +104,6 @@ pub(super) fn append(to: &mut Vec<u8>, written: &Written) {
 /// Bytes that a message has on the wire.
 pub(super) fn bytes(written: &Written) -> u64 {
     serialize::compute_serialized_size_in_words(written) as u64 * 8
-}
-
-/// How long the message is that these bytes begin with, once they tell.
-pub(super) fn length(bytes: &[u8]) -> Result<Option<usize>, String> {
-    let entry = |at: usize| {
-        let four = bytes.get(at * 4..at * 4 + 4)?;
-        four.try_into().ok().map(|four| u64::from(u32::from_le_bytes(four)))
-    };
-    let Some(count) = entry(0).map(|less_one| less_one + 1) else { return Ok(None) };
-    let head = (count + 1).div_ceil(2) * 8;
-    let too_large = || format!("an answer has more than {ANSWER_MAX} bytes");
-    if head > ANSWER_MAX {
-        return Err(too_large());
-    }
-    let mut all = head;
-    for at in 1..=count {
-        let Some(words) = entry(at as usize) else { return Ok(None) };
-        all += words * 8;
-    }
-    if all > ANSWER_MAX { Err(too_large()) } else { Ok(Some(all as usize)) }
 }
 
 /// What was heard.
@@ -215,22 +195,6 @@ fn exception(thrown: exception::Reader<'_>) -> Missed {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_message_is_as_long_as_its_head_says() {
-        let mut bytes = Vec::new();
-        let method = Method { interface: 7, number: 1 };
-        append(&mut bytes, &call(5, Target::Import(3), method, 0, |_| ()));
-        for at in 0..8 {
-            assert_eq!(length(&bytes[..at]), Ok(None), "{at}");
-        }
-        let whole = bytes.len();
-        assert_eq!(length(&bytes), Ok(Some(whole)));
-        append(&mut bytes, &finish(5));
-        assert_eq!(length(&bytes), Ok(Some(whole)), "whatever follows");
-        assert!(length(&[0xff; 8]).is_err());
-        assert!(length(&[0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff]).is_err());
-    }
 
     #[test]
     fn a_code_in_front_of_an_exception_is_a_refusal() {

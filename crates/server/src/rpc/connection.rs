@@ -1,27 +1,26 @@
 //! One connection: what it may hold, how long it may take, and how it ends.
 
 use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
 use std::rc::Rc;
-use std::task::Waker;
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use capnp::message::ReaderOptions;
-use capnp_rpc::RpcSystem;
-use capnp_rpc::rpc_twoparty_capnp::Side;
-use capnp_rpc::twoparty::VatNetwork;
+use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::sync::Notify;
 use windrow_wire::problem::Code;
 use windrow_wire::queue_capnp::queue;
-use windrow_wire::rpc::{MESSAGE_MAX, Wrong};
+use windrow_wire::rpc::Wrong;
 
+use super::incoming::Incoming;
 use super::plain::Plain;
-use super::{Shared, exception, pipe};
+use super::vat::{End, Vat};
+use super::{Shared, exception};
 
-/// How often a message may be read as a whole: pointers may lead to the same place many times.
-const TRAVERSALS: u64 = 2;
-/// How deep the structs of a message may lie in each other.
-const NESTING_MAX: i32 = 32;
+/// Bytes that are read at once, and room that stays for what goes out.
+const BUFFER: usize = 64 * 1024;
 /// Calls of one connection that are under way.
 const CALLS_MAX: usize = 10_000;
 /// How often it is looked at what takes too long.
@@ -41,33 +40,24 @@ pub(super) async fn one(shared: Shared, stream: TcpStream, deadlines: Deadlines)
     // Small answers leave at once; if the socket refuses that, they leave later.
     let _sooner = stream.set_nodelay(true);
     let meter = Rc::new(Meter::new());
-    let (reader, writer) = stream.into_split();
-    let mut options = ReaderOptions::new();
-    options.traversal_limit_in_words(Some((MESSAGE_MAX / 8 * TRAVERSALS) as usize));
-    options.nesting_limit(NESTING_MAX);
-    let network = VatNetwork::new(
-        pipe::Reader::new(reader, Rc::clone(&meter)),
-        pipe::Writer::new(writer, Rc::clone(&meter)),
-        Side::Server,
-        options,
-    );
     let plain = Plain::new(shared.clone(), Rc::clone(&meter));
     let plain: queue::Client = capnp_rpc::new_client(plain);
-    let system = RpcSystem::new(Box::new(network), Some(plain.client));
-    let disconnector = system.get_disconnector();
+    let talk = Talk {
+        stream,
+        meter: Rc::clone(&meter),
+        incoming: Incoming::new(),
+        vat: Vat::new(plain.client.hook),
+        gone: 0,
+        is_over: false,
+    };
     // A task of its own: whatever it dies of is the end of this connection and of no other.
-    let mut running = tokio::task::spawn_local(system);
+    let mut running = tokio::task::spawn_local(talk);
     tokio::select! {
         _ended = &mut running => return,
         () = meter.overdue(deadlines) => {}
         () = shared.app.stops() => {
-            let quiet = async {
-                meter.quiet().await;
-                // Goes out after the answers.
-                let _told = disconnector.await;
-            };
+            meter.close();
             tokio::select! {
-                () = quiet => {}
                 () = meter.overdue(deadlines) => {}
                 _ended = &mut running => return,
             }
@@ -76,19 +66,106 @@ pub(super) async fn one(shared: Shared, stream: TcpStream, deadlines: Deadlines)
     running.abort();
 }
 
+/// A connection at work: reads, lets calls go on, and writes, until nothing is left to do.
+struct Talk {
+    stream: TcpStream,
+    meter: Rc<Meter>,
+    incoming: Incoming,
+    vat: Vat,
+    /// How much of what is to be sent has gone.
+    gone: usize,
+    /// Nothing more is read; what was said last still goes out.
+    is_over: bool,
+}
+
+thread_local! {
+    /// What was read last on this thread.
+    static READ: RefCell<Box<[u8]>> = RefCell::new(vec![0; BUFFER].into_boxed_slice());
+}
+
+impl Talk {
+    /// Reads once, if the other side takes its answers.
+    fn read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // Otherwise they would pile up here.
+        if self.is_over || self.meter.is_stuck() {
+            return Poll::Pending;
+        }
+        READ.with_borrow_mut(|buffer| {
+            let mut buffer = ReadBuf::new(buffer);
+            std::task::ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buffer))?;
+            if buffer.filled().is_empty() {
+                return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
+            }
+            let vat = &mut self.vat;
+            if let Err(end) = self.incoming.take(buffer.filled(), |heard| vat.hear(heard)) {
+                self.is_over = true;
+                if let End::Ours(why) = end {
+                    self.vat.abort(&why);
+                }
+            }
+            self.meter.read(self.incoming.is_between());
+            Poll::Ready(Ok(()))
+        })
+    }
+
+    /// Writes until nothing is left or the socket takes no more.
+    fn write(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        while self.gone < self.vat.out.len() {
+            let rest = &self.vat.out[self.gone..];
+            match Pin::new(&mut self.stream).poll_write(cx, rest)? {
+                Poll::Ready(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Poll::Ready(written) => {
+                    self.gone += written;
+                    self.meter.written();
+                }
+                Poll::Pending => {
+                    self.meter.stuck();
+                    return Ok(());
+                }
+            }
+        }
+        self.vat.out.clear();
+        self.vat.out.shrink_to(BUFFER);
+        self.gone = 0;
+        Ok(())
+    }
+}
+
+impl Future for Talk {
+    type Output = io::Result<()>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        loop {
+            let was_stuck = this.meter.is_stuck();
+            let read = this.read(cx)?;
+            this.vat.poll(cx);
+            this.write(cx)?;
+            let is_sent = this.vat.out.is_empty();
+            if is_sent && (this.is_over || this.meter.is_done(cx.waker())) {
+                return Pin::new(&mut this.stream).poll_shutdown(cx);
+            }
+            let may_read_again = was_stuck && !this.meter.is_stuck();
+            if read.is_pending() && !may_read_again {
+                return Poll::Pending;
+            }
+        }
+    }
+}
+
 /// What a connection holds and since when it waits.
 #[derive(Debug)]
 pub(super) struct Meter {
     calls: Cell<usize>,
-    /// Told when no call is under way any more.
-    quiet: Notify,
     /// When anything was last read or answered.
     seen: Cell<Instant>,
     /// Since when a message has been arriving.
     frame_since: Cell<Option<Instant>>,
-    /// Since when an answer has not been taken, and who waits to read.
+    /// Since when an answer has not been taken.
     stuck_since: Cell<Option<Instant>>,
-    reader: RefCell<Option<Waker>>,
+    /// Whether the connection ends with its last call, and who must hear of that.
+    is_closing: Cell<bool>,
+    talk: RefCell<Option<Waker>>,
 }
 
 impl Meter {
@@ -96,12 +173,12 @@ impl Meter {
         let now = Instant::now();
         Meter {
             calls: Cell::new(0),
-            quiet: Notify::new(),
             seen: Cell::new(now),
             // Whoever connects has something to say.
             frame_since: Cell::new(Some(now)),
             stuck_since: Cell::new(None),
-            reader: RefCell::new(None),
+            is_closing: Cell::new(false),
+            talk: RefCell::default(),
         }
     }
 
@@ -116,7 +193,7 @@ impl Meter {
     }
 
     /// Something was read, up to the end of a message or not.
-    pub(super) fn read(&self, is_between: bool) {
+    fn read(&self, is_between: bool) {
         let now = Instant::now();
         self.seen.set(now);
         let since = self.frame_since.get().unwrap_or(now);
@@ -124,27 +201,38 @@ impl Meter {
     }
 
     /// The other side takes no more.
-    pub(super) fn stuck(&self) {
+    fn stuck(&self) {
         let since = self.stuck_since.get().unwrap_or_else(Instant::now);
         self.stuck_since.set(Some(since));
     }
 
     /// It took something.
-    pub(super) fn written(&self) {
-        if self.stuck_since.take().is_some()
-            && let Some(reader) = self.reader.take()
-        {
-            reader.wake();
+    fn written(&self) {
+        self.stuck_since.set(None);
+    }
+
+    fn is_stuck(&self) -> bool {
+        self.stuck_since.get().is_some()
+    }
+
+    /// Lets the connection end with its last call.
+    fn close(&self) {
+        self.is_closing.set(true);
+        if let Some(talk) = self.talk.take() {
+            talk.wake();
         }
     }
 
-    /// Whether nothing is to be read now; then the waker is called later.
-    pub(super) fn is_stuck(&self, waker: &Waker) -> bool {
-        let is_stuck = self.stuck_since.get().is_some();
-        if is_stuck {
-            self.reader.replace(Some(waker.clone()));
+    /// Whether it may end; if not, the waker is called when it is to be asked again.
+    fn is_done(&self, waker: &Waker) -> bool {
+        if self.is_closing.get() {
+            return self.calls.get() == 0;
         }
-        is_stuck
+        let mut talk = self.talk.borrow_mut();
+        if !talk.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            *talk = Some(waker.clone());
+        }
+        false
     }
 
     /// Waits until something takes too long.
@@ -163,13 +251,6 @@ impl Meter {
             || longer(self.frame_since.get(), deadlines.frame)
             || longer(self.stuck_since.get(), deadlines.frame)
     }
-
-    /// Waits until no call is under way.
-    async fn quiet(&self) {
-        while self.calls.get() > 0 {
-            self.quiet.notified().await;
-        }
-    }
 }
 
 /// A call that is under way.
@@ -180,9 +261,6 @@ impl Drop for Call {
     fn drop(&mut self) {
         self.0.calls.set(self.0.calls.get() - 1);
         self.0.seen.set(Instant::now());
-        if self.0.calls.get() == 0 {
-            self.0.quiet.notify_one();
-        }
     }
 }
 
@@ -226,10 +304,10 @@ mod tests {
         let meter = Meter::new();
         meter.read(true);
         meter.stuck();
-        assert!(meter.is_stuck(Waker::noop()));
+        assert!(meter.is_stuck());
         check(&meter, 31, true);
         meter.written();
-        assert!(!meter.is_stuck(Waker::noop()));
+        assert!(!meter.is_stuck());
         check(&meter, 31, false);
     }
 

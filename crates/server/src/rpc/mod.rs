@@ -4,17 +4,19 @@
 //! which is everything. Both translate, with `windrow-wire`, and leave every rule to the core.
 //! [`login`] decides who may call. [`serve`] accepts connections and gives each to one of a few
 //! threads, because the objects of a connection cannot leave their thread; [`connection`] bounds
-//! what one may hold and how long it may take, [`pipe`] sees its bytes pass. [`handing`] sees that
-//! nothing is handed to somebody who has gone away. [`client`] is the other side.
+//! what one may hold and how long it may take. [`incoming`] finds the messages in its bytes, and
+//! [`vat`] speaks the protocol: which call is for whom, and where its answer goes. [`handing`] sees
+//! that nothing is handed to somebody who has gone away. [`client`] is the other side.
 
 pub(crate) mod client;
 mod connection;
 mod full;
 mod handing;
+mod incoming;
 mod login;
-mod pipe;
 mod plain;
 mod serve;
+mod vat;
 
 use std::sync::Arc;
 

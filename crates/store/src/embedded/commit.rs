@@ -22,6 +22,7 @@ use super::codec::record::tag;
 use super::intake::Asking;
 use super::outbox::Target;
 use super::schedule::lanes::LaneName;
+use super::sync::Promise;
 use super::tables::Tables;
 use super::work::Placed;
 use super::{Embedded, Shared};
@@ -34,6 +35,8 @@ const RESERVE_BYTES: usize = 64 << 10;
 const EACH_BYTES: usize = 1 << 10;
 /// Whoever claimed so many items is woken before they are durable, to read them meanwhile.
 const READ_EARLY: usize = 16;
+/// Items of a batch that is small.
+const SMALL_ITEMS: usize = 4;
 /// The clock is written when it has moved by this much.
 const CLOCK_MS: u64 = 1_000;
 
@@ -101,14 +104,15 @@ impl Embedded {
         batch: Vec<Request>,
         now: Timestamp,
     ) -> Result<Vec<Answer<Work>>, StoreError> {
-        let decided = self.decided(batch, now).await?;
+        let (decided, promise) = self.decided(batch, now).await?;
         let wait_for = decided.wait_for;
-        let durable = async || match wait_for {
-            Some(group) => {
-                let durable = self.shared.durable.until(group).await;
-                durable.map_err(StoreError::OutcomeUnknown)
+        let durable = async || {
+            let Some(group) = wait_for else { return Ok(()) };
+            if let Some(promise) = promise {
+                promise.keep(group).await;
             }
-            None => Ok(()),
+            let durable = self.shared.durable.until(group).await;
+            durable.map_err(StoreError::OutcomeUnknown)
         };
         if decided.on_disk {
             // The disk is busy with the group anyway: read meanwhile, answer afterwards.
@@ -125,10 +129,12 @@ impl Embedded {
         &self,
         mut batch: Vec<Request>,
         now: Timestamp,
-    ) -> Result<Decided, StoreError> {
+    ) -> Result<(Decided, Option<Promise<'_>>), StoreError> {
+        let promises = self.shared.may_promise() && is_small(&batch);
         loop {
-            match Asking::new(&self.shared, batch, now).await? {
-                Room::Decided(decided) => return Ok(decided),
+            let (room, promise) = Asking::new(&self.shared, batch, now, promises).await?;
+            match room {
+                Room::Decided(decided) => return Ok((decided, promise)),
                 Room::None { back, next } => {
                     batch = back;
                     self.shared.durable.until(next).await.map_err(StoreError::Poisoned)?;
@@ -136,6 +142,17 @@ impl Embedded {
             }
         }
     }
+}
+
+/// Whether waking another thread costs more than deciding all of this.
+fn is_small(batch: &[Request]) -> bool {
+    let items = batch.iter().map(|request| match &request.command {
+        Command::Enqueue(items) => items.len(),
+        Command::Claim(claim) => claim.max,
+        Command::Settle { items, .. } => items.len(),
+        _ => 1,
+    });
+    items.sum::<usize>() <= SMALL_ITEMS
 }
 
 /// Whether these answers must not be given before their group is durable.
@@ -162,7 +179,8 @@ fn is_refusal(answer: &Answer) -> bool {
 }
 
 impl Shared {
-    /// Decides a batch and leaves its records in the open group.
+    /// Decides a batch and leaves its records in the open group, which the syncer or whoever
+    /// promises it must write.
     pub(crate) fn decide(&self, batch: Vec<Request>, now: Timestamp) -> Result<Room, StoreError> {
         let mut tables = self.tables.lock();
         if let Some(why) = self.durable.poisoned() {
@@ -185,32 +203,11 @@ impl Shared {
         let group = tables.observed();
         let tells = tables.tell_later(group);
         drop(tables);
-        self.filled.notify_one();
         if tells && self.durable.reached() >= group {
             // It was durable before the syncer could know what to tell.
             self.tell();
         }
         Ok(Room::Decided(decided))
-    }
-
-    /// Writes and syncs one group; false if none waits. The one place where data becomes durable.
-    /// Once the store has stopped nothing more does: after a failed sync the next one would lie.
-    pub(crate) fn sync_step(&self) -> bool {
-        if self.durable.poisoned().is_some() {
-            return false;
-        }
-        let Some(sealed) = self.writer.lock().take() else { return false };
-        if let Err(error) = sealed.write_and_sync()
-            && !is_planted(Bug::SyncFailureIgnored)
-        {
-            self.poison(&error.to_string());
-            return false;
-        }
-        let group = sealed.sequence();
-        self.durable.reach(group);
-        self.writer.lock().done(sealed);
-        self.tell();
-        true
     }
 
     /// Tells the listener what became durable, in order.

@@ -17,6 +17,7 @@ use windrow_core::ports::StoreError;
 
 use super::Shared;
 use super::commit::Room;
+use super::sync::Promise;
 
 /// What waits to be decided, and whether a thread is at it.
 #[derive(Debug, Default)]
@@ -147,6 +148,7 @@ impl Shared {
             return;
         }
         let room = self.decide(batch, now);
+        self.call_syncer();
         let idle_until = room.as_ref().ok().and_then(Room::idle_until);
         *step = Step::Decided(room);
         drop(step);
@@ -163,16 +165,24 @@ pub(crate) struct Asking<'a> {
     shared: &'a Shared,
     ask: Option<(Vec<Request>, Timestamp)>,
     job: Option<Arc<Job>>,
+    /// Whether its caller would write the group itself.
+    promises: bool,
 }
 
 impl<'a> Asking<'a> {
-    pub(crate) fn new(shared: &'a Shared, batch: Vec<Request>, now: Timestamp) -> Asking<'a> {
-        Asking { shared, ask: Some((batch, now)), job: None }
+    pub(crate) fn new(
+        shared: &'a Shared,
+        batch: Vec<Request>,
+        now: Timestamp,
+        promises: bool,
+    ) -> Asking<'a> {
+        Asking { shared, ask: Some((batch, now)), job: None, promises }
     }
 }
 
-impl Future for Asking<'_> {
-    type Output = Result<Room, StoreError>;
+impl<'a> Future for Asking<'a> {
+    /// With the promise to write the group, if nobody else was told to.
+    type Output = Result<(Room, Option<Promise<'a>>), StoreError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let shared = self.shared;
@@ -188,15 +198,19 @@ impl Future for Asking<'_> {
             let Some(job) = &self.job else { return Poll::Pending };
             if let Some(room) = job.poll(cx) {
                 self.job = None;
-                return Poll::Ready(room);
+                return Poll::Ready(room.map(|room| (room, None)));
             }
             shared.intake.take_over(job)
         };
         let Some((batch, now)) = mine else { return Poll::Pending };
         self.job = None;
         let room = shared.decide(batch, now);
+        let promise = self.promises.then(|| shared.promise());
+        if promise.is_none() {
+            shared.call_syncer();
+        }
         shared.decide_others(room.as_ref().map_or(0, Room::group));
-        Poll::Ready(room)
+        Poll::Ready(room.map(|room| (room, promise)))
     }
 }
 

@@ -32,6 +32,7 @@ mod schedule;
 mod shelves;
 mod snapshot;
 mod space;
+mod sync;
 mod tables;
 mod threads;
 mod vitals;
@@ -52,6 +53,7 @@ use intake::Intake;
 use log::{Segments, Writer};
 use schedule::names::Names;
 use space::Keeper;
+use sync::Syncing;
 use tables::Tables;
 
 pub use check::{Checked, check, holds_store};
@@ -109,6 +111,7 @@ pub(crate) struct Shared {
     pub(crate) writer: Arc<Mutex<Writer>>,
     /// Signals the syncer that a group waits.
     pub(crate) filled: Condvar,
+    pub(crate) syncing: Syncing,
     /// What listeners are to be told, by the group that must be durable first.
     pub(crate) told: Arc<Mutex<VecDeque<Told>>>,
     pub(crate) durable: Durable,

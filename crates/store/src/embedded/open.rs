@@ -26,6 +26,7 @@ use super::schedule::slab::{SlotNo, Spot, StateTag};
 use super::shelves::Shelves;
 use super::snapshot::{self, SnapshotError};
 use super::space::Keeper;
+use super::sync::Syncing;
 use super::tables::Tables;
 use super::{Embedded, Options, Shared};
 
@@ -119,6 +120,7 @@ impl Embedded {
             tables: Mutex::new(tables),
             writer,
             filled: Condvar::new(),
+            syncing: Syncing::default(),
             durable,
             names,
             segments,

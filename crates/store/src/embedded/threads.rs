@@ -28,6 +28,8 @@ impl Embedded {
             named("windrow-sync").spawn(move || syncer.sync_loop())?,
             named("windrow-keep").spawn(move || keeper.keep_loop())?,
         ];
+        // Whatever a caller leaves, the syncer takes.
+        self.shared.syncing.begin();
         Ok(Running { store: self, threads })
     }
 

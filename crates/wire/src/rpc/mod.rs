@@ -5,9 +5,11 @@
 //! everything else is left to the rules.
 //!
 //! [`new`], [`settle`] and [`work`] read what the server is asked, [`shown`] writes what it
-//! answers; [`asked`] and [`told`] are the same from the caller's side.
+//! answers; [`asked`] and [`told`] are the same from the caller's side. [`frame`] says where a
+//! message ends.
 
 pub mod asked;
+pub mod frame;
 pub mod new;
 pub mod settle;
 pub mod shown;
