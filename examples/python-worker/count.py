@@ -1,9 +1,9 @@
 """Counts the words of text files: one item per file, and a worker that does them.
 
-    python count.py add FILE...     puts the files into the queue
-    python count.py work            counts until it is stopped, with Ctrl-C
-    python count.py work --drain    counts until there is nothing left
-    python count.py show            what was counted
+python count.py add FILE...     puts the files into the queue
+python count.py work            counts until it is stopped, with Ctrl-C
+python count.py work --drain    counts until there is nothing left
+python count.py show            what was counted
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from serving import Server
 
 ROOT = Path(__file__).parents[3]
@@ -18,8 +19,9 @@ def test_the_programs_of_a_page_run(
 ) -> None:
     programs = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.S)
     assert programs, f"{page} shows no program"
-    names: dict[str, object] = {"__name__": "page"}
+    names: dict[str, object] = {"__name__": "__main__"}
     with Server(tmp_path / "data") as server:
         monkeypatch.setenv("WINDROW_SERVER", server.url)
         for number, program in enumerate(programs, start=1):
-            exec(compile(program, f"{page}, program {number}", "exec"), names)
+            where = f"{page}, program {number}"
+            exec(compile(program, where, "exec", dont_inherit=True), names)
