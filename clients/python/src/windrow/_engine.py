@@ -150,9 +150,6 @@ class Engine:
                 if self._drain and grant is not None and self._drained():
                     return
                 continue
-            if self.hand.closed:
-                self._give_back(grant)
-                return
             self._take(grant, began)
 
     def _drained(self) -> bool:
@@ -227,9 +224,12 @@ class Engine:
             # The answer may be a repeat of one that is old by now.
             held = self._still_held(grant.lease)
             jobs = [job for job in jobs if job.id in held]
-        if jobs:
-            self.hand.add(grant.lease, jobs)
+        if not jobs:
+            return
+        if self.hand.add(grant.lease, jobs):
             self._slots.put(jobs)
+        else:
+            self._give_back(grant)
 
     def _still_held(self, lease: str) -> set[str]:
         try:
@@ -248,7 +248,7 @@ class Engine:
                 lost: list[AnyJob]
                 try:
                     call = v.renew(lease.id, for_=self.plan.lease_s)
-                    answer = self.client.ask(call, within=self.plan.lease_s / 6)
+                    answer = self.client.ask(call, within=self.plan.lease_s / 2)
                     lost = self.hand.renewed(lease, sent, answer.held)
                 except WindrowError as why:
                     log.debug("a lease was not renewed: %s", why)
@@ -257,7 +257,7 @@ class Engine:
                     log.warning("%s is not ours any more: lost or cancelled", job.id)
             for id, of in told:
                 try:
-                    self.client.ask(v.progress_many(id, of.items()), within=self.plan.lease_s / 6)
+                    self.client.ask(v.progress_many(id, of.items()), within=self.plan.lease_s / 2)
                 except WindrowError as why:
                     log.debug("progress was not told: %s", why)
 

@@ -88,13 +88,17 @@ class Hand:
         # With some in reserve it is worth waiting until many fit into one request.
         return self._waiting == 0 or room * 2 >= self._limit
 
-    def add(self, lease: str, jobs: Iterable[AnyJob]) -> None:
+    def add(self, lease: str, jobs: Iterable[AnyJob]) -> bool:
+        """Takes what was claimed; False if it is over, and it must go back."""
         now = time.monotonic()
         held = {job.id: job for job in jobs}
         with self.beat:
+            if self.closed:
+                return False
             self._leases[lease] = Lease(lease, held, now + self._lease_s / 3, now + self._lease_s)
             self._waiting += len(held)
             self.beat.notify()
+            return True
 
     # Working
 

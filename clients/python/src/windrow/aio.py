@@ -207,10 +207,12 @@ class AsyncClient:
         """Asks until there is an answer or the time is over."""
         attempts = call.attempts()
         longest = self._options.within if within is None else seconds(within)
+        # Whoever gives a call less time than one attempt may take means that, too.
+        once = self._options.attempt if within is None else min(self._options.attempt, longest)
         deadline = time.monotonic() + longest + call.wait
         while True:
             try:
-                answer = call.answered(await self._attempt(call))
+                answer = call.answered(await self._attempt(call, once))
             except _Missing as why:
                 answer = why.missed
             if not isinstance(answer, Missed):
@@ -220,8 +222,8 @@ class AsyncClient:
                 raise after
             await asyncio.sleep(after)
 
-    async def _attempt(self, call: Call[Any]) -> Reply:
-        longest = self._options.attempt + call.wait
+    async def _attempt(self, call: Call[Any], once: float) -> Reply:
+        longest = once + call.wait
         data = self._options.written(call)
         connection = await self._take()
         try:

@@ -211,10 +211,12 @@ class Client:
         """Asks until there is an answer or the time is over."""
         attempts = call.attempts()
         longest = self._options.within if within is None else seconds(within)
+        # Whoever gives a call less time than one attempt may take means that, too.
+        once = self._options.attempt if within is None else min(self._options.attempt, longest)
         deadline = time.monotonic() + longest + call.wait
         while True:
             try:
-                answer = call.answered(self._attempt(call, cut))
+                answer = call.answered(self._attempt(call, once, cut))
             except _Missing as why:
                 answer = why.missed
             if not isinstance(answer, Missed):
@@ -229,8 +231,8 @@ class Client:
             elif cut.waits(after):
                 raise Cut.Off(answer.error)
 
-    def _attempt(self, call: Call[Any], cut: Cut | None) -> Reply:
-        deadline = time.monotonic() + self._options.attempt + call.wait
+    def _attempt(self, call: Call[Any], once: float, cut: Cut | None) -> Reply:
+        deadline = time.monotonic() + once + call.wait
         data = self._options.written(call)
         connection = self._pool.take(deadline)
         if cut is not None:
