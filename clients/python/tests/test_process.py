@@ -16,14 +16,15 @@ from windrow import Client
 
 SOURCE = str(Path(__file__).parents[1] / "src")
 
+# A line is one write: print makes several, and those of two threads mix.
 PROGRAM = """
-import logging, sys
+import logging, os, sys
 logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(message)s")
 from windrow import worker, Job
 
 @worker(sys.argv[1], concurrency=2, prefetch=2, lease=float(sys.argv[2]), grace=float(sys.argv[3]))
 def slow(job: Job) -> str:
-    print("begun", job.id, flush=True)
+    os.write(1, f"begun {job.id}\\n".encode())
     while not job.cancelled:
         if job.payload == "quick" or job.wait_cancelled(0.01):
             break
@@ -35,13 +36,13 @@ print("ended", flush=True)
 """
 
 ASYNC_PROGRAM = """
-import asyncio, logging, sys
+import asyncio, logging, os, sys
 logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(message)s")
 from windrow import worker, Job
 
 @worker(sys.argv[1], concurrency=2, lease=float(sys.argv[2]), grace=float(sys.argv[3]))
 async def slow(job: Job) -> None:
-    print("begun", job.id, flush=True)
+    os.write(1, f"begun {job.id}\\n".encode())
     await asyncio.sleep(3600)
 
 async def main() -> None:
@@ -102,7 +103,8 @@ def test_sigterm_hands_items_back_and_burns_no_attempt(
 ) -> None:
     ids = [client.enqueue(queue, n).id for n in range(4)]
     process = start(program)
-    assert all(line.startswith("begun") for line in lines(process, 2))
+    said = lines(process, 2)
+    assert all(line.startswith("begun ") for line in said), said
     process.send_signal(signal.SIGTERM)
     assert process.wait(PATIENCE_S) == 0
     until(process, "ended")
