@@ -196,7 +196,8 @@ pub enum OnSplit {
 /// A child to create when an item is split. Its tenant and queue are its parent's.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct NewChild {
-    /// Its number among its siblings; a repeated one is ignored.
+    /// Its number among its siblings. One that an earlier slice had is ignored; twice in one slice
+    /// it is refused.
     pub ordinal: u32,
     pub kind: Arc<str>,
     pub op: Arc<str>,

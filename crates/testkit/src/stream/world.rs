@@ -347,9 +347,10 @@ impl Dice {
     }
 
     fn split(&mut self) -> Outcome {
-        let count = self.random.below(4);
-        let children = (0..count).map(|_| {
-            let ordinal = self.random.below(6) as u32;
+        let (count, first) = (self.random.below(4) as u32, self.random.below(4) as u32);
+        let children = (0..count).map(|at| {
+            // Now and then two of them are alike, which is refused.
+            let ordinal = if self.random.percent(5) { first } else { first + at };
             self.new_child(ordinal)
         });
         Outcome::Split {
