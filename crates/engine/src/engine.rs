@@ -145,6 +145,11 @@ impl<S: Store, C: Clock> Engine<S, C> {
         self.ears.waiters.close();
     }
 
+    /// Whether nothing is handed out any more.
+    pub fn is_closed(&self) -> bool {
+        self.ears.waiters.is_closed()
+    }
+
     /// What was counted since the engine began, and what happened lately.
     pub fn figures(&self) -> &Figures {
         &self.ears.figures

@@ -13,6 +13,8 @@ use serde_json::{Value, json};
 mod bulk;
 #[path = "http/list.rs"]
 mod list;
+#[path = "http/stopping.rs"]
+mod stopping;
 
 /// A data directory that goes with the test.
 struct Data(PathBuf);

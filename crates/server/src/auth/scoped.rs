@@ -187,6 +187,7 @@ impl Scoped {
         items: Vec<NewItem>,
         request: Option<RequestId>,
     ) -> Result<Vec<Result<Enqueued, Refusal>>, Denied> {
+        self.must_be_open()?;
         items.iter().try_for_each(|item| self.own(&item.body.tenant))?;
         Ok(self.queue.enqueue(items, self.request(request)).await?)
     }
@@ -209,6 +210,7 @@ impl Scoped {
         request: Option<RequestId>,
         gone: impl Future<Output = ()>,
     ) -> Result<Option<Grant<Work>>, Denied> {
+        self.must_be_open()?;
         claim.tenants.iter().try_for_each(|tenant| self.own(tenant))?;
         if let Some(own) = &self.caller.tenant {
             claim.tenants = vec![Arc::clone(own)];
@@ -462,6 +464,11 @@ impl Scoped {
             });
         }
         Ok(workers)
+    }
+
+    /// Nothing new begins on a server that stops. What began before may end.
+    fn must_be_open(&self) -> Result<(), Denied> {
+        if self.queue.is_closed() { Err(Denied::Stopping) } else { Ok(()) }
     }
 
     /// A whole queue, or a stage of it, is everybody's.

@@ -216,10 +216,13 @@ async fn drained(
     app: &App,
     within: Duration,
 ) -> anyhow::Result<()> {
-    let handed_back = tokio::time::timeout(within + HANDED_BACK, app.workers.ended());
     // What is being delivered now is delivered; what is not is sent again later.
-    let delivered = tokio::time::timeout(within, courier);
-    let (served, _in_time, _or_not) = tokio::join!(serving, delivered, handed_back);
+    let quiet = async { tokio::join!(courier, app.workers.ended(), app.quiet()) };
+    // As long as any of it lasts, whoever has work from here can report on it.
+    let _in_time = tokio::time::timeout(within, quiet).await;
+    app.close();
+    let handed_back = tokio::time::timeout(HANDED_BACK, app.workers.ended());
+    let (served, _or_not) = tokio::join!(serving, handed_back);
     Ok(served??)
 }
 

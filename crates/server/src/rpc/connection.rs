@@ -60,7 +60,7 @@ pub(super) async fn one(shared: Shared, stream: TcpStream, deadlines: Deadlines)
     tokio::select! {
         _ended = &mut running => return,
         () = meter.overdue(deadlines) => {}
-        () = shared.app.stops() => {
+        () = shared.app.closes() => {
             let quiet = async {
                 meter.quiet().await;
                 // Goes out after the answers.

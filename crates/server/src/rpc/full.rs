@@ -105,9 +105,6 @@ impl windrow::Server for Full {
         mut results: windrow::ClaimResults,
     ) -> Result<(), capnp::Error> {
         answer!(self, results, Worker, |queue| {
-            if self.shared.app.is_stopping() {
-                return Err(Wrong::new(Code::Stopping, "no work is handed out any more"));
-            }
             let request = params.get()?;
             let (claim, wait_ms) = (work::claim(request)?, request.get_wait_ms());
             let id = request_id(request.get_request_id()?)?;

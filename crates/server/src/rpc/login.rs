@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use windrow_core::limits::RETRY_AFTER_MS;
 use windrow_wire::problem::{Code, Problem};
 use windrow_wire::rpc::Wrong;
 
@@ -70,6 +71,9 @@ impl From<Denied> for Wrong {
                 Wrong(Problem::new(Code::Unauthorized, detail))
             }
             Denied::Forbidden(why) => Wrong(Problem::new(Code::Forbidden, why)),
+            Denied::Stopping => {
+                Wrong(Problem::new(Code::Stopping, Denied::STOPPING).retry_after(RETRY_AFTER_MS))
+            }
             Denied::Failed(failure) => wrong(failure),
         }
     }
