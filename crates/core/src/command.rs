@@ -112,6 +112,11 @@ pub enum Command {
         resource: Arc<str>,
         limits: Option<Limits>,
     },
+    /// Says how a queue behaves of which nobody has said so; if somebody has, that stands.
+    Introduce {
+        queue: Arc<str>,
+        settings: Box<Settings>,
+    },
 }
 
 impl Command {
@@ -139,6 +144,7 @@ impl Command {
             Command::Sweep { .. } => "sweep",
             Command::ForgetBlob { .. } => "forget_blob",
             Command::Limit { .. } => "limit",
+            Command::Introduce { .. } => "introduce",
         }
     }
 }

@@ -428,7 +428,11 @@ impl Dice {
             let (stage, policy) = (self.one(&STAGES).into(), self.policy());
             settings.stages.push(StageSettings { stage, policy });
         }
-        Command::Configure { queue, settings: Box::new(settings) }
+        let settings = Box::new(settings);
+        if self.random.percent(20) {
+            return Command::Introduce { queue, settings };
+        }
+        Command::Configure { queue, settings }
     }
 
     fn policy(&mut self) -> Policy {

@@ -70,7 +70,7 @@ macro_rules! verbs {
 
 verbs! {
     enqueue successor blob claim renew progress settle backoff split roll_up reclaim cancel retry
-    tree_retry delete pause requests groups gates resources order retention explain find listen
+    tree_retry delete pause introduce requests groups gates resources order retention explain find listen
     transitions texts notes notify vitals
 }
 
