@@ -44,23 +44,23 @@ impl Login {
         caller.must_be(role)?;
         Ok(caller)
     }
+}
 
-    /// Writes into the audit what an operator did.
-    pub(super) async fn did(&self, caller: &Caller, verb: &str, targets: Vec<String>) {
-        if targets.is_empty() {
-            return;
-        }
-        let entry = Entry {
-            at_ms: 0,
-            token: caller.token().cloned(),
-            caller: Arc::clone(&caller.name),
-            tenant: caller.tenant.clone(),
-            operation: format!("RPC {verb}"),
-            targets,
-            outcome: Outcome::Done,
-        };
-        self.app.audit.record(entry).await;
+/// Writes into the audit what an operator did.
+pub(super) async fn did(app: &App, caller: &Caller, verb: &str, targets: Vec<String>) {
+    if targets.is_empty() {
+        return;
     }
+    let entry = Entry {
+        at_ms: 0,
+        token: caller.token().cloned(),
+        caller: Arc::clone(&caller.name),
+        tenant: caller.tenant.clone(),
+        operation: format!("RPC {verb}"),
+        targets,
+        outcome: Outcome::Done,
+    };
+    app.audit.record(entry).await;
 }
 
 impl From<Denied> for Wrong {
