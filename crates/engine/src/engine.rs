@@ -11,7 +11,7 @@ use windrow_core::command::{
 use windrow_core::explain::Explanation;
 use windrow_core::limits::RETRY_AFTER_MS;
 use windrow_core::note::WriteNote;
-use windrow_core::ports::{Happened, Listener, Ready, Store, StoreError, Work};
+use windrow_core::ports::{Happened, Inspected, Listener, Ready, Store, StoreError, Work};
 use windrow_core::settings::{Notify, Settings};
 use windrow_core::trail::Progress;
 use windrow_core::{ItemId, LeaseId, Refusal, RequestId};
@@ -158,6 +158,20 @@ impl<S: Store, C: Clock> Engine<S, C> {
     /// Has somebody told of every command. Whoever came first stays.
     pub fn observe(&self, observers: Vec<Arc<dyn Observer>>) {
         self.ears.figures.observe(observers);
+    }
+
+    /// Lets items in work show the attempts that run, as only their leases know them. Gives all
+    /// leases, if any of the items has one.
+    pub async fn show_attempts(&self, seen: &mut [Inspected]) -> Result<Vec<Lease>, StoreError> {
+        if seen.iter().all(|seen| seen.item.lease().is_none()) {
+            return Ok(Vec::new());
+        }
+        let leases = self.store.leases().await?;
+        for seen in seen {
+            let held_by = seen.item.lease();
+            seen.show_attempt(leases.iter().find(|lease| Some(lease.id) == held_by));
+        }
+        Ok(leases)
     }
 
     /// Claims that wait for work now.

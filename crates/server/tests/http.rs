@@ -173,7 +173,14 @@ fn an_item_is_worked_on_over_http() {
         (&work["id"], &work["stage"], &work["attempt"]),
         (&json!(id), &json!("ocr"), &json!(1))
     );
-    assert!(server.get(&format!("/api/v1/queue/{id}")).text.contains(big), "numbers stay exact");
+    let seen = server.get(&format!("/api/v1/queue/{id}"));
+    assert!(seen.text.contains(big), "numbers stay exact");
+    let stage = &seen.json()["stages"][0];
+    assert_eq!((&stage["status"], &stage["attempts"]), (&json!("processing"), &json!(1)));
+    assert_eq!((&stage["worker"], &seen.json()["worker"]), (&json!("w"), &json!("w")));
+    assert_eq!(seen.json()["expires_at"], grant["expires_at"]);
+    let row = server.get("/api/v1/queue?queue=q").json()["items"][0].clone();
+    assert_eq!(row["updated_at"], stage["started_at"], "claimed after it was created: {row}");
     let renewed =
         server.post(&format!("/api/v1/leases/{lease}/renew"), &json!({"lease_ms": 60_000}));
     assert_eq!(renewed.json()["held"], json!([id]));

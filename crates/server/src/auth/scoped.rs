@@ -293,6 +293,23 @@ impl Scoped {
         Ok(all)
     }
 
+    /// The same, with what only their leases know of the attempts that run, and those leases.
+    pub(crate) async fn look(
+        &self,
+        ids: &[ItemId],
+    ) -> Result<Vec<(Inspected, Option<Lease>)>, Denied> {
+        let mut all = self.queue.store().inspect_all(ids).await?;
+        all.retain(|seen| self.sees(&seen.body.tenant));
+        let leases = self.queue.show_attempts(&mut all).await?;
+        let with_lease = |mut seen: Inspected| {
+            let held_by = seen.item.lease();
+            let lease = leases.iter().find(|lease| Some(lease.id) == held_by).cloned();
+            self.show(&mut seen.item.state);
+            (seen, lease)
+        };
+        Ok(all.into_iter().map(with_lease).collect())
+    }
+
     /// The leases that hold something, by the ids that the caller's items show. Whoever passes one
     /// on has its id from an item of the caller: those of others have ids here that none has.
     pub(crate) async fn leases(&self) -> Result<Vec<Lease>, Denied> {
@@ -435,6 +452,15 @@ impl Scoped {
         }
         let store = self.queue.store();
         let mut page = crate::http::search(store, &filter, after, limit, within).await?;
+        if page.items.iter().any(|listed| listed.item.lease().is_some()) {
+            let leases = store.leases().await?;
+            for listed in &mut page.items {
+                let held_by = listed.item.lease();
+                let lease = leases.iter().find(|lease| Some(lease.id) == held_by);
+                let renewed = lease.map_or(listed.changed_at, |lease| lease.renewed);
+                listed.changed_at = listed.changed_at.max(renewed);
+            }
+        }
         page.items.iter_mut().for_each(|listed| self.show(&mut listed.item.state));
         Ok(page)
     }

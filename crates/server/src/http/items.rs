@@ -121,7 +121,7 @@ fn in_lines(bytes: &[u8]) -> Result<Vec<NewItem>, Failed> {
 }
 
 pub(super) async fn show(queue: Scoped, Named(id): Named) -> Result<Json<Item>, Failed> {
-    let seen = queue.inspect(item_id(&id)?).await?;
+    let seen = queue.look(&[item_id(&id)?]).await?.pop();
     seen.map(|seen| Json(seen.into())).ok_or_else(|| Failed::not_found("such item"))
 }
 
@@ -155,21 +155,17 @@ pub(super) async fn tree(
     Asked(page): Asked<Page>,
 ) -> Result<Json<Tree>, Failed> {
     let id = item_id(&id)?;
-    let seen = queue.inspect(id).await?.ok_or_else(|| Failed::not_found("such item"))?;
+    let seen = queue.look(&[id]).await?.pop().ok_or_else(|| Failed::not_found("such item"))?;
     let limit = page.limit.unwrap_or(PAGE);
     if !(1..=PAGE_MAX).contains(&limit) {
         let why = format!("must lie between 1 and {PAGE_MAX}");
         return Err(Refusal::invalid("limit", why).into());
     }
     let ids = queue.children(id, page.from, limit).await?;
-    let (mut children, mut last) = (Vec::with_capacity(ids.len()), None);
-    for child in &ids {
-        if let Some(child) = queue.inspect(*child).await? {
-            last = child.item.place.map(|place| place.ordinal);
-            children.push(child.into());
-        }
-    }
-    let next = last.filter(|_| ids.len() == limit).map(|last| last + 1);
+    let children = queue.look(&ids).await?;
+    let last = children.last().and_then(|(child, _)| child.item.place);
+    let next = last.filter(|_| ids.len() == limit).map(|last| last.ordinal + 1);
+    let children = children.into_iter().map(Into::into).collect();
     Ok(Json(Tree { item: seen.into(), children, next }))
 }
 

@@ -121,8 +121,8 @@ async fn by_id(
 ) -> Result<Option<find::Page>, Denied> {
     let id = filter.text.as_ref().and_then(|text| text.as_str().parse().ok());
     let Some(id) = id.filter(|_| after.is_none()) else { return Ok(None) };
-    let seen = scoped.inspect(id).await?;
-    Ok(seen.map(|seen| {
+    let seen = scoped.look(&[id]).await?.pop();
+    Ok(seen.map(|(seen, _)| {
         let items = Some(seen).filter(|seen| filter.admits(seen)).map(Into::into);
         find::Page { items: items.into_iter().collect(), next: None }
     }))

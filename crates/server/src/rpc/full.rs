@@ -339,8 +339,8 @@ impl windrow::Server for Full {
     ) -> Result<(), capnp::Error> {
         answer!(self, results, Viewer, |queue| {
             let item = item_id(params.get()?.get_id()?)?;
-            let seen = queue.inspect(item).await?;
-            let seen = seen.ok_or(Refusal::NotFound { item })?;
+            let seen = queue.look(&[item]).await?.pop();
+            let (seen, _) = seen.ok_or(Refusal::NotFound { item })?;
             shown::inspected(results.get().init_item(), &seen);
             Ok(())
         })
@@ -376,18 +376,15 @@ impl windrow::Server for Full {
             };
             queue.inspect(item).await?.ok_or(Refusal::NotFound { item })?;
             let ids = queue.children(item, from, limit).await?;
-            let mut children = Vec::with_capacity(ids.len());
-            for id in &ids {
-                // One that went since the list was made is not there any more.
-                children.extend(queue.inspect(*id).await?);
-            }
-            let last = children.last().and_then(|child| child.item.place);
+            // One that went since the list was made is not there any more.
+            let children = queue.look(&ids).await?;
+            let last = children.last().and_then(|(child, _)| child.item.place);
             let mut into = results.get();
             if let Some(last) = last.filter(|_| ids.len() == limit) {
                 into.set_next(last.ordinal + 1);
             }
             let mut list = into.init_items(children.len() as u32);
-            for (at, child) in (0..).zip(&children) {
+            for (at, (child, _)) in (0..).zip(&children) {
                 shown::inspected(list.reborrow().get(at), child);
             }
             Ok(())
