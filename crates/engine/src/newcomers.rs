@@ -44,6 +44,11 @@ impl<S: Store, C: Clock> Engine<S, C> {
         let _said = self.newcomers().settings.set(settings);
     }
 
+    /// How a queue behaves that nobody has configured, once it has its first item.
+    pub fn assumed(&self) -> Settings {
+        self.newcomers().settings.get().cloned().unwrap_or_default()
+    }
+
     /// Gives settings to those queues of these items that have none.
     pub(crate) async fn introduce(&self, items: &[NewItem]) -> Result<(), Failure> {
         let newcomers = self.newcomers();

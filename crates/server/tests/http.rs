@@ -13,6 +13,8 @@ use serde_json::{Value, json};
 mod bulk;
 #[path = "http/list.rs"]
 mod list;
+#[path = "http/queues.rs"]
+mod queues;
 #[path = "http/stopping.rs"]
 mod stopping;
 
@@ -42,7 +44,12 @@ struct Server {
 
 impl Server {
     fn start(data: &Path) -> Server {
+        Server::start_with(data, &[])
+    }
+
+    fn start_with(data: &Path, variables: &[(&str, &str)]) -> Server {
         let mut child = windrow(&["serve", "--listen", "127.0.0.1:0"])
+            .envs(variables.iter().copied())
             .arg("--data-dir")
             .arg(data)
             .stderr(Stdio::piped())

@@ -419,6 +419,28 @@ impl Scoped {
         Ok(self.whole()?.configure(queue, settings).await?)
     }
 
+    /// How a queue behaves: as somebody said, or as its first item will find it.
+    pub(crate) async fn settings(&self, queue: &str) -> Result<Settings, Denied> {
+        let set = self.configured().await?.settings.into_iter().find(|(of, _)| **of == *queue);
+        if let Some((_, set)) = set {
+            return Ok(set);
+        }
+        let has_items = self.counts().await?.iter().any(|count| *count.queue == *queue);
+        Ok(if has_items { Settings::default() } else { self.queue.assumed() })
+    }
+
+    /// How a queue behaves of which nobody says otherwise.
+    pub(crate) fn assumed(&self) -> Settings {
+        self.queue.assumed()
+    }
+
+    /// What of a queue is paused, as far as the caller may know.
+    pub(crate) async fn paused(&self, queue: &str) -> Result<Vec<Scope>, Denied> {
+        let mut paused = self.configured().await?.paused;
+        paused.retain(|scope| *scope.queue == *queue);
+        Ok(paused)
+    }
+
     pub(crate) async fn pause(&self, scope: Scope) -> Result<(), Denied> {
         self.must_own(&scope)?;
         Ok(self.queue.pause(scope).await?)

@@ -320,10 +320,12 @@ impl windrow::Server for Full {
     ) -> Result<(), capnp::Error> {
         answer!(self, results, Operator, |queue| {
             let request = params.get()?;
-            let settings: Settings = serde_json::from_str(request.get_settings()?.to_str()?)
+            let text = request.get_settings()?.to_str()?;
+            let settings: Settings = serde_json::from_str(text)
                 .map_err(|error| Wrong::new(Code::Malformed, format!("settings: {error}")))?;
             let (name, its) = (request.get_queue()?.to_str()?.to_owned(), queue.clone());
             settings.check()?;
+            let settings = settings.or_assumed(text.as_bytes(), &queue.assumed());
             let deed = async move {
                 its.configure(&name, settings.into()).await?;
                 Ok(((), vec![name]))
