@@ -33,6 +33,9 @@ use crate::webhooks;
 /// How long commands that did not end in time may take to be ended, and their items handed back.
 const HANDED_BACK: Duration = Duration::from_secs(10);
 
+/// How long the last use of tokens may take to be written.
+const WRITTEN: Duration = Duration::from_secs(2);
+
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -223,6 +226,7 @@ async fn drained(
     app.close();
     let handed_back = tokio::time::timeout(HANDED_BACK, app.workers.ended());
     let (served, _or_not) = tokio::join!(serving, handed_back);
+    let _or_not = tokio::time::timeout(WRITTEN, app.book.close()).await;
     Ok(served??)
 }
 
