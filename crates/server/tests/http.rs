@@ -151,7 +151,7 @@ impl Reply {
         let problem = self.json();
         assert_eq!((&problem["code"], &problem["status"]), (&json!(code), &json!(status)));
         let page = problem["type"].as_str().unwrap();
-        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(page);
+        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(&page[1..]);
         assert!(page.is_file(), "{} is not there", page.display());
     }
 }
@@ -347,6 +347,13 @@ fn the_api_is_described_and_the_server_says_whether_it_is_ready() {
     }
     assert!(!page.text.contains("src=") && !page.text.contains("http://"), "nothing from outside");
     assert!(server.get("/").headers.contains("location: /docs"));
+    // A problem leads to a page about it.
+    let lost = server.get("/api/v1/queue/none").json();
+    let page = server.get(lost["type"].as_str().unwrap());
+    assert!(page.status == 200 && page.headers.contains("text/html"), "{}", page.headers);
+    assert!(page.text.contains("<h1>not_found</h1>") && !page.text.contains("src="));
+    assert!(server.get("/docs/errors").text.contains("/docs/errors/not_found.md"));
+    server.get("/docs/errors/none.md").is(404, "not_found");
     assert_eq!((server.get("/healthz").status, server.get("/readyz").status), (200, 200));
 }
 

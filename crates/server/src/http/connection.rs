@@ -36,7 +36,7 @@ use super::link::{HEAD_WITHIN, Link, Why};
 use super::pulse::{Arriving, Leaving, Phase, Pulse};
 use super::reply::{BODY_MAX, Failed};
 use super::table::{self, LetsIn, Plain, Role};
-use super::{App, docs, host, operations, status, strict};
+use super::{App, docs, host, operations, pages, status, strict};
 use crate::logs;
 use crate::tls::Tls;
 
@@ -54,6 +54,8 @@ fn plain() -> Vec<Plain> {
     vec![
         of("/api/v1/openapi.json", viewer, get(docs::document)),
         of("/docs", viewer, get(docs::page)),
+        of("/docs/errors", viewer, get(pages::list)),
+        of("/docs/errors/{page}", viewer, get(pages::page)),
         of("/", viewer, get(async || Redirect::to("/docs"))),
         of("/healthz", None, get(status::healthz)),
         of("/readyz", None, get(status::readyz)),

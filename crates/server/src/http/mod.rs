@@ -19,6 +19,7 @@ mod items;
 mod link;
 mod list;
 mod operations;
+mod pages;
 mod pulse;
 mod queues;
 mod reply;
