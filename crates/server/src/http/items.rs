@@ -115,7 +115,11 @@ fn in_lines(bytes: &[u8]) -> Result<Vec<NewItem>, Failed> {
     let lines = lines.filter(|(_, line)| !line.trim_ascii().is_empty());
     let item = |(at, line)| {
         let read = windrow_wire::read::object(line);
-        read.map_err(|why| Failed::malformed(format!("line {}: {why}", at + 1)))
+        read.map_err(|why: String| {
+            // Each line was read alone, where it is the first.
+            let why = why.replace(" at line 1 column ", " at column ");
+            Failed::malformed(format!("line {}: {why}", at + 1))
+        })
     };
     lines.map(item).collect()
 }
@@ -241,8 +245,10 @@ impl Mode {
 pub(super) struct Retried {
     /// The item that will run: the same, or its clone.
     id: String,
-    /// How many items wait again.
+    /// How many items wait again that had ended.
     reset: u32,
+    /// Whether a new item will run, and the old one stays as it ended.
+    cloned: bool,
 }
 
 pub(super) async fn retry(
@@ -258,7 +264,9 @@ pub(super) async fn retry(
     let seen = seen.ok_or_else(|| Failed::not_found("such item"))?;
     let mode = how.mode.unwrap_or_default().of(&seen.item);
     let retried = queue.retry(item, mode, how.from_stage.map(Into::into), request).await?;
-    Ok(Json(Retried { id: retried.id.to_string(), reset: retried.reset }))
+    let cloned = mode == RetryMode::Clone;
+    let reset = if cloned { 0 } else { retried.reset };
+    Ok(Json(Retried { id: retried.id.to_string(), reset, cloned }))
 }
 
 #[derive(Serialize, JsonSchema, Debug)]

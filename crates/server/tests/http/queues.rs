@@ -75,3 +75,62 @@ fn whoever_pauses_or_resumes_is_told_what_is_paused_still() {
     assert_eq!(ask("resume", stage), json!([of_tenant]));
     assert_eq!(ask("resume", tenant), json!([]));
 }
+
+#[test]
+fn a_resource_that_is_closed_for_ever_shows_no_time() {
+    let data = Data::new("for-ever");
+    let server = Server::start(&data.0);
+    let closed = || server.get("/api/v1/resources/llm").json();
+    assert_eq!(server.post("/api/v1/resources/llm/close", &json!({})).status, 200);
+    let shown = closed();
+    assert_eq!((&shown["state"], &shown["closed_until"]), (&json!("closed"), &Value::Null));
+    assert_eq!(shown["unblocked_by"], "POST …/open");
+    assert_eq!(put(&server, json!({"resource": "llm"})), 200);
+    let id = server.enqueue(json!({}));
+    let why = server.get(&format!("/api/v1/queue/{id}/explain")).text;
+    assert!(why.contains("somebody opening its resource"), "{why}");
+    server.post("/api/v1/resources/llm/close", &json!({"for_ms": 60_000}));
+    assert!(closed()["closed_until"].is_string(), "{}", closed());
+    server.post("/api/v1/resources/llm/open", &json!({}));
+    assert_eq!((&closed()["state"], &closed()["closed_until"]), (&json!("open"), &Value::Null));
+}
+
+#[test]
+fn small_answers_say_what_is_so() {
+    let data = Data::new("small");
+    let server = Server::start(&data.0);
+    // A worker that does not say who it is.
+    let id = server.enqueue(json!({}));
+    let grant = server.claim(json!({"queues": ["q"]}));
+    assert_eq!(server.get(&format!("/api/v1/queue/{id}")).json()["worker"], "unnamed");
+    let lease = grant["lease"].as_str().unwrap();
+    let fail = json!({"items": [{"id": id, "outcome": "fail", "error": "no"}]});
+    server.post(&format!("/api/v1/leases/{lease}/settle"), &fail);
+    // A clone resets nothing.
+    let retry = format!("/api/v1/queue/{id}/retry");
+    let clone = server.post(&retry, &json!({})).json();
+    assert_eq!((&clone["cloned"], &clone["reset"]), (&json!(true), &json!(0)));
+    assert_ne!(clone["id"], json!(id));
+    let reset = server.post(&retry, &json!({"mode": "reset"})).json();
+    assert_eq!((&reset["cloned"], &reset["reset"]), (&json!(false), &json!(1)));
+    assert_eq!(reset["id"], json!(id));
+    // A child knows its number.
+    let (stage, kind) = (json!(["cut", "join"]), "document");
+    let whole = server.enqueue(json!({"route": stage, "kind": kind}));
+    let grant = server.claim(json!({"queues": ["q"], "kinds": [kind], "worker": "w"}));
+    let lease = grant["lease"].as_str().unwrap();
+    let children = json!([{"ordinal": 7, "kind": "page"}]);
+    let split = json!({"items": [{"id": whole, "outcome": "split", "children": children}]});
+    server.post(&format!("/api/v1/leases/{lease}/settle"), &split);
+    let page = server.claim(json!({"queues": ["q"], "kinds": ["page"], "worker": "w"}));
+    let page = &page["items"][0];
+    assert_eq!((&page["parent"], &page["ordinal"]), (&json!(whole), &json!(7)), "{page}");
+    // A line is named once, by its number in the body.
+    let lines = "{}\n{}\n\n{\"key\":7}\n";
+    let headers = ["content-type: application/x-ndjson"];
+    let refused = server.send("POST", "/api/v1/queues/q/items", &headers, lines);
+    refused.is(400, "malformed");
+    let detail = refused.json()["detail"].as_str().unwrap().to_owned();
+    assert!(detail.starts_with("line 4: key: ") && !detail.contains("line 1"), "{detail}");
+    assert!(detail.contains("at column 8"), "{detail}");
+}
