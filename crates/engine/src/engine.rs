@@ -1,6 +1,7 @@
 //! The engine: one queue, as everything above it sees it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use windrow_core::change::Lease;
@@ -52,6 +53,7 @@ pub struct Engine<S, C> {
     presence: Presence,
     jobs: Mutex<Jobs>,
     newcomers: Newcomers,
+    closed: AtomicBool,
 }
 
 /// What the store tells: who waits for work, and who wants to know what happened.
@@ -105,6 +107,7 @@ impl<S: Store, C: Clock> Engine<S, C> {
             presence: Presence::default(),
             jobs: Mutex::default(),
             newcomers: Newcomers::default(),
+            closed: AtomicBool::new(false),
         }
     }
 
@@ -142,12 +145,13 @@ impl<S: Store, C: Clock> Engine<S, C> {
     /// Hands out nothing any more, before the server stops: claims that wait get nothing, and one
     /// that is being decided gets what it gets.
     pub fn close(&self) {
+        self.closed.store(true, Ordering::Release);
         self.ears.waiters.close();
     }
 
     /// Whether nothing is handed out any more.
     pub fn is_closed(&self) -> bool {
-        self.ears.waiters.is_closed()
+        self.closed.load(Ordering::Acquire)
     }
 
     /// What was counted since the engine began, and what happened lately.

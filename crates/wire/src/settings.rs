@@ -331,9 +331,8 @@ mod tests {
             settings::Settings::from(read.or_assumed(text.as_bytes(), &assumed))
         };
         assert_eq!(read("{}"), assumed);
-        let said = read(
-            r#"{"max_attempts":3,"kinds":[],"stages":[{"stage":"a"},{"stage":"b","max_attempts":0}]}"#,
-        );
+        let stages = r#"[{"stage":"a"},{"stage":"b","max_attempts":0}]"#;
+        let said = read(&format!(r#"{{"max_attempts":3,"kinds":[],"stages":{stages}}}"#));
         assert_eq!((said.defaults.max_attempts, said.kinds.len()), (3, 0));
         let of_stages = said.stages.iter().map(|of| of.policy.max_attempts);
         assert_eq!(of_stages.collect::<Vec<_>>(), [7, 0]);

@@ -165,6 +165,6 @@ impl App {
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
-        *self.stopping.borrow()
+        self.stopped_at.get().is_some()
     }
 }
