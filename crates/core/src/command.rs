@@ -112,6 +112,11 @@ pub enum Command {
         resource: Arc<str>,
         limits: Option<Limits>,
     },
+    /// Says how a queue behaves of which nobody has said so; if somebody has, that stands.
+    Introduce {
+        queue: Arc<str>,
+        settings: Box<Settings>,
+    },
 }
 
 impl Command {
@@ -139,6 +144,7 @@ impl Command {
             Command::Sweep { .. } => "sweep",
             Command::ForgetBlob { .. } => "forget_blob",
             Command::Limit { .. } => "limit",
+            Command::Introduce { .. } => "introduce",
         }
     }
 }
@@ -196,7 +202,8 @@ pub enum OnSplit {
 /// A child to create when an item is split. Its tenant and queue are its parent's.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct NewChild {
-    /// Its number among its siblings; a repeated one is ignored.
+    /// Its number among its siblings. One that an earlier slice had is ignored; twice in one slice
+    /// it is refused.
     pub ordinal: u32,
     pub kind: Arc<str>,
     pub op: Arc<str>,

@@ -82,6 +82,9 @@ impl Reason {
                 Gate::EarlierWithKey(id) => format!("the end of item {id}, which has its key"),
                 Gate::GroupFull { load, limit } => group_settles(*load, *limit, &[]),
                 Gate::GroupOrder { ahead } => format!("the end of item {ahead} of its group"),
+                Gate::ResourceClosed { until } if *until >= Timestamp::FOR_EVER => {
+                    "somebody opening its resource".into()
+                }
                 Gate::ResourceClosed { until } => {
                     format!("its resource opening, at the latest {until}")
                 }

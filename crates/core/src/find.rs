@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use crate::change::Lease;
 use crate::command::Scope;
 use crate::id::ItemId;
 use crate::item::{Body, Item, Payload, State, Status};
@@ -199,6 +200,24 @@ fn changed_at(seen: &Inspected) -> Timestamp {
 }
 
 impl Inspected {
+    /// Lets the stage of an item in work show the attempt that runs. The trail learns of an attempt
+    /// when it ends; until then only the lease knows who is at it, and since when.
+    pub fn show_attempt(&mut self, lease: Option<&Lease>) {
+        if self.item.lease().is_none() {
+            return;
+        }
+        let (stage, attempts) = (self.item.stage, self.item.attempts);
+        let record = self.trail.stage_mut(stage);
+        record.status = Status::Processing;
+        record.attempts = attempts;
+        record.completed = None;
+        if let Some(lease) = lease {
+            record.worker = Some(Arc::clone(&lease.worker));
+            record.started = Some(lease.granted);
+            record.renewed = Some(lease.renewed).filter(|renewed| *renewed > lease.granted);
+        }
+    }
+
     /// The status that people see.
     pub fn status(&self) -> Status {
         shown(&self.item, self.tally.as_ref())

@@ -50,6 +50,8 @@ pub trait Ledger {
     fn expiring_before(&self, until: Timestamp) -> Vec<LeaseId>;
 
     fn settings(&self, queue: &str) -> &Settings;
+    /// Whether anybody said how a queue behaves.
+    fn is_configured(&self, queue: &str) -> bool;
     fn settings_of(&self, item: &Item) -> &Settings;
     /// The policy of the lane that an item is in.
     fn policy(&self, item: &Item) -> &Policy;

@@ -164,21 +164,41 @@ impl Retention {
 
 /// The lease of pages and chunks when nobody says otherwise: their workers renew every 30 s.
 const PAGE_LEASE_MS: u64 = 120_000;
+/// Kinds that have it.
+const PAGES: [&str; 2] = ["page", "chunk"];
 
 impl Settings {
     /// The policy for one stage and kind.
     pub fn policy(&self, stage: &str, kind: &str) -> Policy {
         let of_stage = self.stages.iter().find(|s| &*s.stage == stage).map(|s| &s.policy);
         let mut policy = of_stage.unwrap_or(&self.defaults).clone();
-        if let Some(of_kind) = self.kinds.iter().find(|k| &*k.kind == kind) {
-            policy.lease_ms = of_kind.lease_ms;
-        } else if of_stage.is_none()
-            && matches!(kind, "page" | "chunk")
-            && policy.lease_ms == Policy::default().lease_ms
-        {
+        let is_page = PAGES.contains(&kind);
+        let of_kind = self.kinds.iter().find(|k| &*k.kind == kind).map(|of| of.lease_ms);
+        // Whoever repeats what holds anyway says nothing new about a stage.
+        let is_said = |lease_ms: &u64| of_stage.is_none() || !is_page || *lease_ms != PAGE_LEASE_MS;
+        if let Some(lease_ms) = of_kind.filter(is_said) {
+            policy.lease_ms = lease_ms;
+        } else if of_stage.is_none() && is_page && self.has_plain_lease() {
             policy.lease_ms = PAGE_LEASE_MS;
         }
         policy
+    }
+
+    fn has_plain_lease(&self) -> bool {
+        self.defaults.lease_ms == Policy::default().lease_ms
+    }
+
+    /// The same settings with what holds without being said. They have the same policies.
+    #[must_use]
+    pub fn in_force(mut self) -> Settings {
+        if self.has_plain_lease() {
+            for kind in PAGES {
+                if !self.kinds.iter().any(|of| &*of.kind == kind) {
+                    self.kinds.push(KindSettings { kind: kind.into(), lease_ms: PAGE_LEASE_MS });
+                }
+            }
+        }
+        self
     }
 }
 
@@ -211,6 +231,32 @@ mod tests {
         assert_eq!(own.or(every), Retention { max_age_ms: 3, max_per_tenant: 2 });
         let own = Retention { max_per_tenant: 0, ..plain };
         assert_eq!(own.or(every), Retention { max_age_ms: 1, max_per_tenant: 0 });
+    }
+
+    #[test]
+    fn what_holds_without_being_said_can_be_said_and_changes_nothing() {
+        let staged = |lease_ms| StageSettings {
+            stage: "ocr".into(),
+            policy: Policy { lease_ms, ..Policy::default() },
+        };
+        let kind = |lease_ms| KindSettings { kind: "page".into(), lease_ms };
+        let plain = Settings::default;
+        let longer = Policy { lease_ms: 600_000, ..Policy::default() };
+        for settings in [
+            plain(),
+            Settings { stages: vec![staged(7_000)], ..plain() },
+            Settings { kinds: vec![kind(9_000)], stages: vec![staged(7_000)], ..plain() },
+            Settings { defaults: longer, ..plain() },
+        ] {
+            let in_force = settings.clone().in_force();
+            for (stage, kind) in [("ocr", "page"), ("ocr", "x"), ("other", "chunk"), ("o", "page")]
+            {
+                let (want, got) = (settings.policy(stage, kind), in_force.policy(stage, kind));
+                assert_eq!(got, want, "{stage} {kind} of {settings:?}");
+            }
+        }
+        let shown = plain().in_force().kinds;
+        assert_eq!(shown.iter().map(|of| of.lease_ms).collect::<Vec<_>>(), [120_000; 2]);
     }
 
     #[test]

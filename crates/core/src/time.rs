@@ -12,6 +12,8 @@ impl Timestamp {
     pub const ZERO: Timestamp = Timestamp(0);
     /// Later than anything that happens.
     pub const NEVER: Timestamp = Timestamp(u64::MAX);
+    /// The end of the year 9999: until somebody says otherwise, where a time is written down.
+    pub const FOR_EVER: Timestamp = Timestamp(253_402_300_799_999);
 
     /// This moment plus `ms`, saturating.
     pub const fn plus(self, ms: u64) -> Timestamp {

@@ -13,6 +13,9 @@ use windrow_core::{RequestId, Timestamp};
 use crate::clock::{Clock, before};
 use crate::engine::{Engine, Failure};
 
+/// A worker that does not say who it is.
+const UNNAMED: &str = "unnamed";
+
 impl<S: Store, C: Clock> Engine<S, C> {
     /// Takes work, waiting up to `wait_ms` for some to arrive. None if none did.
     pub async fn claim(
@@ -34,6 +37,10 @@ impl<S: Store, C: Clock> Engine<S, C> {
         request: Option<RequestId>,
         gone: impl Future<Output = ()>,
     ) -> Result<Option<Grant<Work>>, Failure> {
+        let mut claim = claim;
+        if claim.worker.is_empty() {
+            claim.worker = UNNAMED.into();
+        }
         let claim = Arc::new(claim);
         let now = self.clock().now();
         let _open = self.presence().claiming(&claim, now);

@@ -1,6 +1,7 @@
 //! The engine: one queue, as everything above it sees it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use windrow_core::change::Lease;
@@ -11,7 +12,7 @@ use windrow_core::command::{
 use windrow_core::explain::Explanation;
 use windrow_core::limits::RETRY_AFTER_MS;
 use windrow_core::note::WriteNote;
-use windrow_core::ports::{Happened, Listener, Ready, Store, StoreError, Work};
+use windrow_core::ports::{Happened, Inspected, Listener, Ready, Store, StoreError, Work};
 use windrow_core::settings::{Notify, Settings};
 use windrow_core::trail::Progress;
 use windrow_core::{ItemId, LeaseId, Refusal, RequestId};
@@ -52,6 +53,7 @@ pub struct Engine<S, C> {
     presence: Presence,
     jobs: Mutex<Jobs>,
     newcomers: Newcomers,
+    closed: AtomicBool,
 }
 
 /// What the store tells: who waits for work, and who wants to know what happened.
@@ -105,6 +107,7 @@ impl<S: Store, C: Clock> Engine<S, C> {
             presence: Presence::default(),
             jobs: Mutex::default(),
             newcomers: Newcomers::default(),
+            closed: AtomicBool::new(false),
         }
     }
 
@@ -142,7 +145,13 @@ impl<S: Store, C: Clock> Engine<S, C> {
     /// Hands out nothing any more, before the server stops: claims that wait get nothing, and one
     /// that is being decided gets what it gets.
     pub fn close(&self) {
+        self.closed.store(true, Ordering::Release);
         self.ears.waiters.close();
+    }
+
+    /// Whether nothing is handed out any more.
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
     }
 
     /// What was counted since the engine began, and what happened lately.
@@ -153,6 +162,20 @@ impl<S: Store, C: Clock> Engine<S, C> {
     /// Has somebody told of every command. Whoever came first stays.
     pub fn observe(&self, observers: Vec<Arc<dyn Observer>>) {
         self.ears.figures.observe(observers);
+    }
+
+    /// Lets items in work show the attempts that run, as only their leases know them. Gives all
+    /// leases, if any of the items has one.
+    pub async fn show_attempts(&self, seen: &mut [Inspected]) -> Result<Vec<Lease>, StoreError> {
+        if seen.iter().all(|seen| seen.item.lease().is_none()) {
+            return Ok(Vec::new());
+        }
+        let leases = self.store.leases().await?;
+        for seen in seen {
+            let held_by = seen.item.lease();
+            seen.show_attempt(leases.iter().find(|lease| Some(lease.id) == held_by));
+        }
+        Ok(leases)
     }
 
     /// Claims that wait for work now.

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
-use windrow_core::command::NewItem;
+use windrow_core::command::{Command, NewItem};
 use windrow_core::ports::Store;
 use windrow_core::settings::Settings;
 
@@ -44,6 +44,11 @@ impl<S: Store, C: Clock> Engine<S, C> {
         let _said = self.newcomers().settings.set(settings);
     }
 
+    /// How a queue behaves that nobody has configured, once it has its first item.
+    pub fn assumed(&self) -> Settings {
+        self.newcomers().settings.get().cloned().unwrap_or_default()
+    }
+
     /// Gives settings to those queues of these items that have none.
     pub(crate) async fn introduce(&self, items: &[NewItem]) -> Result<(), Failure> {
         let newcomers = self.newcomers();
@@ -55,8 +60,11 @@ impl<S: Store, C: Clock> Engine<S, C> {
         let configured = self.store().configured().await?.settings;
         for queue in unknown {
             if !configured.iter().any(|(name, _)| *name == queue) {
-                match self.configure(Arc::clone(&queue), settings.clone()).await {
-                    Ok(()) => {}
+                // Somebody may configure it at this moment; then that stands.
+                let settings = Box::new(settings.clone());
+                let command = Command::Introduce { queue: Arc::clone(&queue), settings };
+                match self.submit(command).await {
+                    Ok(_) => {}
                     // It can be no queue, and whoever enqueues to it is told so.
                     Err(Failure::Refused(_)) => continue,
                     Err(failure) => return Err(failure),

@@ -31,7 +31,7 @@ const MICROS: [u64; 16] = [
 const ATTEMPTS: [u64; 8] = [1, 2, 3, 4, 5, 10, 20, 50];
 
 /// Every verb, as [`Command::verb`] spells it.
-pub const VERBS: [&str; 21] = [
+pub const VERBS: [&str; 22] = [
     "enqueue",
     "claim",
     "renew",
@@ -44,6 +44,7 @@ pub const VERBS: [&str; 21] = [
     "pause",
     "resume",
     "configure",
+    "introduce",
     "notify",
     "gate",
     "limit",

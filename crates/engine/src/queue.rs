@@ -133,7 +133,9 @@ impl<S: Store, C: Clock> Queue for Engine<S, C> {
     }
 
     async fn inspect(&self, item: ItemId) -> Answered<Option<Seen>> {
-        Ok(self.store().inspect(item).await?.map(Seen::from))
+        let mut seen: Vec<_> = self.store().inspect(item).await?.into_iter().collect();
+        self.show_attempts(&mut seen).await?;
+        Ok(seen.pop().map(Seen::from))
     }
 
     async fn explain(&self, item: ItemId) -> Answered<Option<Explained>> {
@@ -145,16 +147,12 @@ impl<S: Store, C: Clock> Queue for Engine<S, C> {
             return Ok(None);
         }
         let ids = self.store().children(item, from, limit).await?;
-        let (mut items, mut last) = (Vec::with_capacity(ids.len()), None);
-        for id in &ids {
-            // One that went since the list was made is not there any more.
-            if let Some(child) = self.store().inspect(*id).await? {
-                last = child.item.place.map(|place| place.ordinal);
-                items.push(Seen::from(child));
-            }
-        }
-        let next = last.filter(|_| ids.len() == limit).map(|last| last + 1);
-        Ok(Some(Page { items, next }))
+        // One that went since the list was made is not there any more.
+        let mut children = self.store().inspect_all(&ids).await?;
+        self.show_attempts(&mut children).await?;
+        let last = children.last().and_then(|child| child.item.place);
+        let next = last.filter(|_| ids.len() == limit).map(|last| last.ordinal + 1);
+        Ok(Some(Page { items: children.into_iter().map(Seen::from).collect(), next }))
     }
 
     async fn counts(&self) -> Answered<Vec<Count>> {

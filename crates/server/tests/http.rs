@@ -13,6 +13,10 @@ use serde_json::{Value, json};
 mod bulk;
 #[path = "http/list.rs"]
 mod list;
+#[path = "http/queues.rs"]
+mod queues;
+#[path = "http/stopping.rs"]
+mod stopping;
 
 /// A data directory that goes with the test.
 struct Data(PathBuf);
@@ -40,7 +44,12 @@ struct Server {
 
 impl Server {
     fn start(data: &Path) -> Server {
+        Server::start_with(data, &[])
+    }
+
+    fn start_with(data: &Path, variables: &[(&str, &str)]) -> Server {
         let mut child = windrow(&["serve", "--listen", "127.0.0.1:0"])
+            .envs(variables.iter().copied())
             .arg("--data-dir")
             .arg(data)
             .stderr(Stdio::piped())
@@ -142,7 +151,7 @@ impl Reply {
         let problem = self.json();
         assert_eq!((&problem["code"], &problem["status"]), (&json!(code), &json!(status)));
         let page = problem["type"].as_str().unwrap();
-        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(page);
+        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(&page[1..]);
         assert!(page.is_file(), "{} is not there", page.display());
     }
 }
@@ -171,7 +180,14 @@ fn an_item_is_worked_on_over_http() {
         (&work["id"], &work["stage"], &work["attempt"]),
         (&json!(id), &json!("ocr"), &json!(1))
     );
-    assert!(server.get(&format!("/api/v1/queue/{id}")).text.contains(big), "numbers stay exact");
+    let seen = server.get(&format!("/api/v1/queue/{id}"));
+    assert!(seen.text.contains(big), "numbers stay exact");
+    let stage = &seen.json()["stages"][0];
+    assert_eq!((&stage["status"], &stage["attempts"]), (&json!("processing"), &json!(1)));
+    assert_eq!((&stage["worker"], &seen.json()["worker"]), (&json!("w"), &json!("w")));
+    assert_eq!(seen.json()["expires_at"], grant["expires_at"]);
+    let row = server.get("/api/v1/queue?queue=q").json()["items"][0].clone();
+    assert_eq!(row["updated_at"], stage["started_at"], "claimed after it was created: {row}");
     let renewed =
         server.post(&format!("/api/v1/leases/{lease}/renew"), &json!({"lease_ms": 60_000}));
     assert_eq!(renewed.json()["held"], json!([id]));
@@ -331,6 +347,13 @@ fn the_api_is_described_and_the_server_says_whether_it_is_ready() {
     }
     assert!(!page.text.contains("src=") && !page.text.contains("http://"), "nothing from outside");
     assert!(server.get("/").headers.contains("location: /docs"));
+    // A problem leads to a page about it.
+    let lost = server.get("/api/v1/queue/none").json();
+    let page = server.get(lost["type"].as_str().unwrap());
+    assert!(page.status == 200 && page.headers.contains("text/html"), "{}", page.headers);
+    assert!(page.text.contains("<h1>not_found</h1>") && !page.text.contains("src="));
+    assert!(server.get("/docs/errors").text.contains("/docs/errors/not_found.md"));
+    server.get("/docs/errors/none.md").is(404, "not_found");
     assert_eq!((server.get("/healthz").status, server.get("/readyz").status), (200, 200));
 }
 

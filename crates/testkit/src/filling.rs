@@ -9,6 +9,7 @@ use windrow_core::command::{Claim, Command, NewChild, NewItem, Outcome, RetryMod
 use windrow_core::id::StoreTag;
 use windrow_core::item::{Body, Payload};
 use windrow_core::limits::FOLD_AFTER_MS;
+use windrow_core::note::{Expects, WriteNote};
 use windrow_core::ports::{Now, Store, Work};
 use windrow_core::route::{Route, Stage};
 use windrow_core::settings::{Policy, Retention, Settings};
@@ -48,9 +49,11 @@ pub fn fill<S: Store>(seed: u64, items: usize, store: &S) -> Timestamp {
             filling.ask(Command::Sweep { limit: BATCH });
         }
     }
-    // Something is paused and somebody holds something at the end, whatever the dice said.
+    // Something is paused, noted and in somebody's hands at the end, whatever the dice said.
     let scope = Scope { queue: QUEUE.into(), stage: None, tenant: Some("nobody".into()) };
     filling.ask(Command::Pause(scope));
+    let (shelf, name, body) = ("filling".into(), "note".into(), Some(b"kept".as_slice().into()));
+    filling.ask(Command::Note(WriteNote { shelf, name, expects: Expects::Anything, body }));
     filling.ask(Command::Claim(Claim::new("holder", QUEUE, 5)));
     filling.now
 }

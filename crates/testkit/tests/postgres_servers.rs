@@ -228,6 +228,31 @@ fn one_server_leads_and_the_next_takes_over_when_it_is_gone() {
 }
 
 #[test]
+fn what_an_operator_says_at_one_server_is_not_undone_by_the_first_item_at_another() {
+    // Both saw a queue without settings, and the last one to write was right.
+    let stores = Stores::start(Version::V15).expect("the server starts");
+    let servers = [stores.open(), stores.open_again()].map(|store| store.expect("a store opens"));
+    let settings =
+        |live_max: u64| Box::new(Settings { live_max: Some(live_max), ..Settings::default() });
+    let all = async {
+        for round in 0..60 {
+            let queue: Arc<str> = format!("q{round}").into();
+            let said = Command::Configure { queue: Arc::clone(&queue), settings: settings(9) };
+            let new = Command::Introduce { queue, settings: settings(1) };
+            let server = servers[1].clone();
+            let new = tokio::spawn(async move { ask(&server, new).await });
+            let said = ask(&servers[0], said).await?;
+            ensure!((said, new.await??) == (Answer::Done, Answer::Done), "both are answered");
+        }
+        anyhow::Ok(servers[0].configured().await?.settings)
+    };
+    let known = stores.runtime().block_on(all).expect("all are said");
+    assert_eq!(known.len(), 60);
+    let undone = known.iter().filter(|(_, settings)| settings.live_max != Some(9)).count();
+    assert_eq!(undone, 0, "settings that an operator had said");
+}
+
+#[test]
 fn time_is_the_databases() {
     let stores = Stores::start(Version::V15).expect("the server starts");
     let store = stores.open().expect("a store opens");

@@ -33,7 +33,7 @@ pub struct Claim {
     /// How long to wait for work if there is none, up to a minute.
     #[schemars(range(max = 60_000))]
     pub wait_ms: u64,
-    /// Who asks, as others see it.
+    /// Who asks, as others see it; `unnamed` if nothing is said.
     pub worker: String,
 }
 
@@ -90,6 +90,9 @@ pub struct Work {
     pub input_base64: Option<Base64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
+    /// Of a child: its number among its siblings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ordinal: Option<u32>,
     pub created_at: Time,
 }
 
@@ -209,6 +212,7 @@ impl From<CoreWork> for Work {
             input,
             input_base64,
             parent: item.place.map(|place| place.parent.to_string()),
+            ordinal: item.place.map(|place| place.number()),
             created_at: item.id.created_at().into(),
         }
     }

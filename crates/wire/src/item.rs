@@ -5,6 +5,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windrow_core::Refusal;
+use windrow_core::change::Lease;
 use windrow_core::explain::{self, Reason};
 use windrow_core::item::{self, End, State};
 use windrow_core::ports::Inspected;
@@ -40,6 +41,12 @@ pub struct Item {
     pub not_before: Option<Time>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease: Option<String>,
+    /// Who works on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worker: Option<String>,
+    /// When the lease ends, unless it is renewed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Time>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -373,6 +380,8 @@ impl From<Inspected> for Item {
             finished_at: trail.finished_at.map(Time),
             not_before: not_before.filter(|at| at.0 > 0).map(Time),
             lease: item.lease().map(|lease| lease.to_string()),
+            worker: None,
+            expires_at: None,
             key: body.key,
             group: text(body.group),
             collection: text(body.collection),
@@ -398,6 +407,17 @@ impl From<Inspected> for Item {
             log: trail.attempts.iter().map(|attempt| Attempt::new(&route, attempt)).collect(),
             stages,
             children,
+        }
+    }
+}
+
+/// An item, and the lease that holds it.
+impl From<(Inspected, Option<Lease>)> for Item {
+    fn from((seen, lease): (Inspected, Option<Lease>)) -> Item {
+        Item {
+            worker: lease.as_ref().map(|lease| lease.worker.to_string()),
+            expires_at: lease.map(|lease| lease.expires.into()),
+            ..Item::from(seen)
         }
     }
 }

@@ -96,7 +96,8 @@ pub enum OnSplit {
 #[derive(Clone, Deserialize, Serialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct Child {
-    /// Its number among its siblings; a repeated one is ignored.
+    /// Its number among its siblings. One that an earlier slice had is ignored; twice in one slice
+    /// it is refused.
     pub ordinal: u32,
     pub kind: String,
     #[serde(default)]

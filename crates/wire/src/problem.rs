@@ -74,7 +74,7 @@ codes! {
 /// An error, as a body of type `application/problem+json`.
 #[derive(Clone, Serialize, JsonSchema, Debug)]
 pub struct Problem {
-    /// A page about it, relative to the documentation.
+    /// A page about it, on the server that says so.
     #[serde(rename = "type")]
     pub page: String,
     pub title: &'static str,
@@ -114,7 +114,7 @@ impl Code {
 impl Problem {
     pub fn new(code: Code, detail: impl Into<String>) -> Problem {
         Problem {
-            page: format!("docs/errors/{}.md", code.name()),
+            page: format!("/docs/errors/{}.md", code.name()),
             title: code.title(),
             status: code.status(),
             code,

@@ -113,7 +113,39 @@ pub enum Unique {
     Retained,
 }
 
+/// What was said, and not left out.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Said {
+    max_attempts: Option<u16>,
+    kinds: Option<serde::de::IgnoredAny>,
+    stages: Vec<StageSaid>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct StageSaid {
+    max_attempts: Option<u16>,
+}
+
 impl Settings {
+    /// These settings, read from a text, with what it left out as a server assumes it of queues
+    /// that nobody has configured.
+    #[must_use]
+    pub fn or_assumed(mut self, text: &[u8], assumed: &settings::Settings) -> Settings {
+        // It was read as settings, so that it can be read as some of them.
+        let said: Said = serde_json::from_slice(text).unwrap_or_default();
+        let attempts = assumed.defaults.max_attempts;
+        self.policy.max_attempts = said.max_attempts.unwrap_or(attempts);
+        for (stage, said) in self.stages.iter_mut().zip(said.stages) {
+            stage.policy.max_attempts = said.max_attempts.unwrap_or(attempts);
+        }
+        if said.kinds.is_none() {
+            self.kinds = Settings::from(assumed.clone()).kinds;
+        }
+        self
+    }
+
     /// Refuses what makes no sense.
     pub fn check(&self) -> Result<(), Refusal> {
         self.policy.check()?;
@@ -287,6 +319,23 @@ mod tests {
         assert_eq!(read.defaults, settings::Policy { max_attempts: 7, ..Default::default() });
         let ocr = settings::Policy { lease_ms: 9, ..Default::default() };
         assert_eq!(read.stages, [settings::StageSettings { stage: "ocr".into(), policy: ocr }]);
+    }
+
+    #[test]
+    fn what_is_left_out_is_as_the_server_assumes_it() {
+        let kinds = vec![settings::KindSettings { kind: "page".into(), lease_ms: 5 }];
+        let defaults = settings::Policy { max_attempts: 7, ..Default::default() };
+        let assumed = settings::Settings { defaults, kinds, ..Default::default() };
+        let read = |text: &str| {
+            let read: Settings = serde_json::from_str(text).expect("it is read");
+            settings::Settings::from(read.or_assumed(text.as_bytes(), &assumed))
+        };
+        assert_eq!(read("{}"), assumed);
+        let stages = r#"[{"stage":"a"},{"stage":"b","max_attempts":0}]"#;
+        let said = read(&format!(r#"{{"max_attempts":3,"kinds":[],"stages":{stages}}}"#));
+        assert_eq!((said.defaults.max_attempts, said.kinds.len()), (3, 0));
+        let of_stages = said.stages.iter().map(|of| of.policy.max_attempts);
+        assert_eq!(of_stages.collect::<Vec<_>>(), [7, 0]);
     }
 
     #[test]

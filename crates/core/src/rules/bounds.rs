@@ -28,7 +28,7 @@ pub(super) fn check_names(command: &Command) -> Result<(), Refusal> {
         Command::Claim(claim) => check_claim(claim),
         Command::Retry { from_stage, .. } => optional("from_stage", from_stage.as_deref()),
         Command::Pause(scope) | Command::Resume(scope) => check_scope(scope),
-        Command::Configure { queue, settings } => {
+        Command::Configure { queue, settings } | Command::Introduce { queue, settings } => {
             name("queue", queue, true)?;
             check_settings(settings)
         }

@@ -125,6 +125,10 @@ fn run<L: Ledger>(ledger: &mut L, command: Command, now: Timestamp) -> Answer {
             settings.notify.clone_from(&ledger.settings(&queue).notify);
             done(ledger, Change::Settings { queue, settings }, now)
         }
+        Command::Introduce { queue, settings } if !ledger.is_configured(&queue) => {
+            done(ledger, Change::Settings { queue, settings }, now)
+        }
+        Command::Introduce { .. } => Answer::Done,
         Command::Notify { queue, webhook, wanted } => {
             notify::notify(ledger, queue, &webhook, wanted, now)
         }

@@ -1,8 +1,9 @@
 //! Split: an item's work continues in its children.
 //!
-//! Children are created in the same commit, in slices while the holder announces more. Repeated
-//! ordinals are ignored, so a repeated split is harmless. The item then waits, in no lane and
-//! under no lease, until its last child has ended; [`super::roll_up`] joins it.
+//! Children are created in the same commit, in slices while the holder announces more. An ordinal
+//! of an earlier slice is ignored, so a repeated slice is harmless; one that stands twice in the
+//! same slice is refused, because the second child would be lost. The item then waits, in no lane
+//! and under no lease, until its last child has ended; [`super::roll_up`] joins it.
 
 use crate::change::{Change, Changes, Created};
 use crate::command::{NewChild, Settled};
@@ -82,10 +83,21 @@ fn check(item: &Item, slice: &Slice) -> Result<(), Refusal> {
     if slice.children.iter().any(|child| child.ordinal > ORDINAL_MAX) {
         return Err(Refusal::invalid("ordinal", "must be below 2^28"));
     }
+    if let Some(ordinal) = twice(&slice.children) {
+        let why = format!("the ordinal {ordinal} is there twice; each child has its own");
+        return Err(Refusal::invalid("children", why));
+    }
     if slice.children.iter().any(|child| child.priority > Some(PRIORITY_MAX)) {
         return Err(Refusal::invalid("priority", "must lie between 0 and 10"));
     }
     check_len("output", slice.output.as_deref())
+}
+
+/// An ordinal that two of these children have.
+fn twice(children: &[NewChild]) -> Option<u32> {
+    let mut ordinals: Vec<u32> = children.iter().map(|child| child.ordinal).collect();
+    ordinals.sort_unstable();
+    ordinals.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
 }
 
 fn create<L: Ledger>(
@@ -99,12 +111,9 @@ fn create<L: Ledger>(
 ) -> Result<(), Refusal> {
     let (tenant, queue) = ledger.names(parent);
     let level = parent.level() + 1;
-    let mut seen = std::collections::BTreeSet::new();
     for (child, id) in children.into_iter().zip(ids) {
         let ordinal = Place::ordinal(parent.stage, child.ordinal);
-        let repeated =
-            !seen.insert(ordinal) || ledger.child(parent.id, parent.generation, ordinal).is_some();
-        if repeated {
+        if ledger.child(parent.id, parent.generation, ordinal).is_some() {
             if is_planted(Bug::ChildCountedTwice) {
                 tally.add(&Share::newborn(&child.route, level));
             }

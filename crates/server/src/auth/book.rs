@@ -264,17 +264,24 @@ impl Book {
                     let _read = self.read().await;
                 }
                 _ = used.tick() => {
-                    let _written = self.write_used().await;
+                    let _written = self.write_used(USED_WITHIN_MS).await;
                 }
             }
         }
     }
 
-    async fn write_used(&self) -> Result<(), Denied> {
+    /// Writes when tokens were last used, before the server stops.
+    pub(crate) async fn close(&self) {
+        // What cannot be written now is lost, and does no harm.
+        let _written = self.write_used(1).await;
+    }
+
+    /// Writes when tokens were last used, of those whose note is older than that by so much.
+    async fn write_used(&self, older_ms: u64) -> Result<(), Denied> {
         let known = Arc::clone(&self.known.borrow());
         for (id, Entry { version, kept, used_ms, .. }) in known.iter() {
             let used_ms = used_ms.load(Ordering::Relaxed);
-            if used_ms < kept.used_ms.unwrap_or(0) + USED_WITHIN_MS || kept.revoked_ms.is_some() {
+            if used_ms < kept.used_ms.unwrap_or(0) + older_ms || kept.revoked_ms.is_some() {
                 continue;
             }
             let used = Kept { used_ms: Some(used_ms), ..Kept::clone(kept) };

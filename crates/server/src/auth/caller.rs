@@ -66,12 +66,16 @@ pub(crate) enum Denied {
     /// No token, or none that opens anything. Which of these it is, is not said.
     Unauthorized,
     Forbidden(String),
+    /// The server stops, and begins nothing new.
+    Stopping,
     Failed(Failure),
 }
 
 impl Denied {
     pub(crate) const UNAUTHORIZED: &str =
         "send Authorization: Bearer with a token that is known, not expired and not revoked";
+    pub(crate) const STOPPING: &str =
+        "no work is taken in or handed out any more; renewing and settling still works";
 }
 
 impl std::fmt::Display for Denied {
@@ -79,6 +83,7 @@ impl std::fmt::Display for Denied {
         match self {
             Denied::Unauthorized => f.write_str(Denied::UNAUTHORIZED),
             Denied::Forbidden(why) => f.write_str(why),
+            Denied::Stopping => f.write_str(Denied::STOPPING),
             Denied::Failed(failure) => failure.fmt(f),
         }
     }

@@ -187,6 +187,7 @@ impl Scoped {
         items: Vec<NewItem>,
         request: Option<RequestId>,
     ) -> Result<Vec<Result<Enqueued, Refusal>>, Denied> {
+        self.must_be_open()?;
         items.iter().try_for_each(|item| self.own(&item.body.tenant))?;
         Ok(self.queue.enqueue(items, self.request(request)).await?)
     }
@@ -209,6 +210,7 @@ impl Scoped {
         request: Option<RequestId>,
         gone: impl Future<Output = ()>,
     ) -> Result<Option<Grant<Work>>, Denied> {
+        self.must_be_open()?;
         claim.tenants.iter().try_for_each(|tenant| self.own(tenant))?;
         if let Some(own) = &self.caller.tenant {
             claim.tenants = vec![Arc::clone(own)];
@@ -289,6 +291,23 @@ impl Scoped {
         all.retain(|seen| self.sees(&seen.body.tenant));
         all.iter_mut().for_each(|seen| self.show(&mut seen.item.state));
         Ok(all)
+    }
+
+    /// The same, with what only their leases know of the attempts that run, and those leases.
+    pub(crate) async fn look(
+        &self,
+        ids: &[ItemId],
+    ) -> Result<Vec<(Inspected, Option<Lease>)>, Denied> {
+        let mut all = self.queue.store().inspect_all(ids).await?;
+        all.retain(|seen| self.sees(&seen.body.tenant));
+        let leases = self.queue.show_attempts(&mut all).await?;
+        let with_lease = |mut seen: Inspected| {
+            let held_by = seen.item.lease();
+            let lease = leases.iter().find(|lease| Some(lease.id) == held_by).cloned();
+            self.show(&mut seen.item.state);
+            (seen, lease)
+        };
+        Ok(all.into_iter().map(with_lease).collect())
     }
 
     /// The leases that hold something, by the ids that the caller's items show. Whoever passes one
@@ -400,6 +419,28 @@ impl Scoped {
         Ok(self.whole()?.configure(queue, settings).await?)
     }
 
+    /// How a queue behaves: as somebody said, or as its first item will find it.
+    pub(crate) async fn settings(&self, queue: &str) -> Result<Settings, Denied> {
+        let set = self.configured().await?.settings.into_iter().find(|(of, _)| **of == *queue);
+        if let Some((_, set)) = set {
+            return Ok(set);
+        }
+        let has_items = self.counts().await?.iter().any(|count| *count.queue == *queue);
+        Ok(if has_items { Settings::default() } else { self.queue.assumed() })
+    }
+
+    /// How a queue behaves of which nobody says otherwise.
+    pub(crate) fn assumed(&self) -> Settings {
+        self.queue.assumed()
+    }
+
+    /// What of a queue is paused, as far as the caller may know.
+    pub(crate) async fn paused(&self, queue: &str) -> Result<Vec<Scope>, Denied> {
+        let mut paused = self.configured().await?.paused;
+        paused.retain(|scope| *scope.queue == *queue);
+        Ok(paused)
+    }
+
     pub(crate) async fn pause(&self, scope: Scope) -> Result<(), Denied> {
         self.must_own(&scope)?;
         Ok(self.queue.pause(scope).await?)
@@ -433,6 +474,15 @@ impl Scoped {
         }
         let store = self.queue.store();
         let mut page = crate::http::search(store, &filter, after, limit, within).await?;
+        if page.items.iter().any(|listed| listed.item.lease().is_some()) {
+            let leases = store.leases().await?;
+            for listed in &mut page.items {
+                let held_by = listed.item.lease();
+                let lease = leases.iter().find(|lease| Some(lease.id) == held_by);
+                let renewed = lease.map_or(listed.changed_at, |lease| lease.renewed);
+                listed.changed_at = listed.changed_at.max(renewed);
+            }
+        }
         page.items.iter_mut().for_each(|listed| self.show(&mut listed.item.state));
         Ok(page)
     }
@@ -462,6 +512,11 @@ impl Scoped {
             });
         }
         Ok(workers)
+    }
+
+    /// Nothing new begins on a server that stops. What began before may end.
+    fn must_be_open(&self) -> Result<(), Denied> {
+        if self.queue.is_closed() { Err(Denied::Stopping) } else { Ok(()) }
     }
 
     /// A whole queue, or a stage of it, is everybody's.

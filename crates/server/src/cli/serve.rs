@@ -33,6 +33,9 @@ use crate::webhooks;
 /// How long commands that did not end in time may take to be ended, and their items handed back.
 const HANDED_BACK: Duration = Duration::from_secs(10);
 
+/// How long the last use of tokens may take to be written.
+const WRITTEN: Duration = Duration::from_secs(2);
+
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -216,10 +219,14 @@ async fn drained(
     app: &App,
     within: Duration,
 ) -> anyhow::Result<()> {
-    let handed_back = tokio::time::timeout(within + HANDED_BACK, app.workers.ended());
     // What is being delivered now is delivered; what is not is sent again later.
-    let delivered = tokio::time::timeout(within, courier);
-    let (served, _in_time, _or_not) = tokio::join!(serving, delivered, handed_back);
+    let quiet = async { tokio::join!(courier, app.workers.ended(), app.quiet()) };
+    // As long as any of it lasts, whoever has work from here can report on it.
+    let _in_time = tokio::time::timeout(within, quiet).await;
+    app.close();
+    let handed_back = tokio::time::timeout(HANDED_BACK, app.workers.ended());
+    let (served, _or_not) = tokio::join!(serving, handed_back);
+    let _or_not = tokio::time::timeout(WRITTEN, app.book.close()).await;
     Ok(served??)
 }
 

@@ -12,7 +12,7 @@ use windrow_engine::Clock as _;
 use super::ask::Server;
 use super::config::Source;
 use super::place::Place;
-use super::{counted, runtime, serve};
+use super::{counted, data_dir, runtime, serve};
 use crate::auth::{Audit, Book, Entry, Outcome, Role};
 use crate::config::Config;
 use crate::http::tokens::{Made, NewToken, Shown};
@@ -102,7 +102,8 @@ enum Reach {
 }
 
 impl At {
-    async fn reach(self) -> anyhow::Result<Reach> {
+    /// Reaches the tokens of a store that is there; `makes` lets one be made that is not.
+    async fn reach(self, makes: bool) -> anyhow::Result<Reach> {
         if let Some(address) = &self.server {
             let token = std::env::var("WINDROW_TOKEN").ok().filter(|token| !token.is_empty());
             return Ok(Reach::Server(Server::new(address, token, self.ca)?));
@@ -112,6 +113,11 @@ impl At {
         let layers = layers.with_flag("--store", "store.url", self.store)?;
         let place = serve::place(&Config::new(&layers)?)?;
         let is_dir = matches!(place, Place::Directory(_));
+        if let Place::Directory(path) = &place
+            && !makes
+        {
+            data_dir::to_read(path)?;
+        }
         let open = Open::at(place).await.map_err(|error| {
             let hint = "; if a server runs on it, ask that: --server http://127.0.0.1:7117, with \
                         an admin's token in WINDROW_TOKEN";
@@ -128,11 +134,11 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         match args.command {
             Command::Create { at, role, tenant, name, expires } => {
                 let new = NewToken { role, name, tenant, expires_at: None, expires_in_ms: expires };
-                create(&at.reach().await?, new).await
+                create(&at.reach(true).await?, new).await
             }
-            Command::List { at } => list(&at.reach().await?).await,
-            Command::Revoke { at, all: true, .. } => clear(&at.reach().await?).await,
-            Command::Revoke { at, ids, .. } => revoke(&at.reach().await?, &ids).await,
+            Command::List { at } => list(&at.reach(false).await?).await,
+            Command::Revoke { at, all: true, .. } => clear(&at.reach(false).await?).await,
+            Command::Revoke { at, ids, .. } => revoke(&at.reach(false).await?, &ids).await,
         }
     })
 }

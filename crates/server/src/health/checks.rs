@@ -1,5 +1,6 @@
 //! The checks: facts in, lines out. Every bound and every word about health is here.
 
+use windrow_core::Timestamp;
 use windrow_core::ports::Lead;
 use windrow_core::vitals::{Room, Vitals, Waiting};
 
@@ -189,9 +190,13 @@ fn warnings(vitals: &Vitals) -> Vec<Check> {
 fn resources(vitals: &Vitals) -> Vec<Check> {
     let lines = vitals.closed.iter().map(|closed| {
         let for_ms = closed.until.since(vitals.at);
-        let says =
-            format!("closed for another {}: what needs it waits, costs no attempt", time(for_ms));
-        let remedy = "see why it was closed; it opens by itself at the latest then";
+        let (how_long, remedy) = if closed.until >= Timestamp::FOR_EVER {
+            ("until somebody opens it".to_owned(), "see why it was closed, and open it")
+        } else {
+            let remedy = "see why it was closed; it opens by itself at the latest then";
+            (format!("for another {}", time(for_ms)), remedy)
+        };
+        let says = format!("closed {how_long}: what needs it waits, costs no attempt");
         about(&closed.resource, line("resource", Status::Yellow, says, remedy))
     });
     or_green(lines, green("resource", "no resource is closed"))

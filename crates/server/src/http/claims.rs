@@ -1,9 +1,6 @@
 //! Work: claimed, renewed, reported on, settled.
 
-use std::sync::Arc;
-
 use axum::Json;
-use axum::extract::State;
 use axum::http::HeaderMap;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -13,23 +10,17 @@ use windrow_engine::Clock as _;
 use windrow_wire::answer::{Called, Each, Settled};
 use windrow_wire::claim::{Claim, Granted, Progress, ProgressOf, Renew, Renewed};
 use windrow_wire::object::Object;
-use windrow_wire::problem::Code;
 use windrow_wire::settle::{Settle, SettleItem};
 
-use super::App;
 use super::answers::Answers;
 use super::reply::{Failed, Named, Read, lease_id, request_id};
 use crate::auth::Scoped;
 
 pub(super) async fn claim(
-    State(app): State<Arc<App>>,
     queue: Scoped,
     headers: HeaderMap,
     Read(claim): Read<Claim>,
 ) -> Result<Json<Granted>, Failed> {
-    if app.is_stopping() {
-        return Err(Failed::new(Code::Stopping, "no work is handed out any more"));
-    }
     let id = request_id(&headers)?;
     claim.check()?;
     let wait_ms = claim.wait_ms;

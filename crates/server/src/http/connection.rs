@@ -1,5 +1,9 @@
 //! Connections: accepted, bounded in time, size and number, and let go when the server stops.
 //!
+//! While a stopping server has something under way, it answers whoever comes, each for the last
+//! time on that connection. Then it closes: what is idle goes at once, what has begun to arrive
+//! gets a moment.
+//!
 //! There is no limit by address, because behind a proxy all clients have the same one. When there
 //! are as many connections as there may be, those that have waited longest without asking for
 //! anything make room, then those whose body arrives slowly; one that is being worked on never
@@ -14,7 +18,8 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use axum::http::{Request, Response};
+use axum::http::header::CONNECTION;
+use axum::http::{HeaderValue, Request, Response};
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::Redirect;
 use axum::routing::get;
@@ -31,12 +36,16 @@ use super::link::{HEAD_WITHIN, Link, Why};
 use super::pulse::{Arriving, Leaving, Phase, Pulse};
 use super::reply::{BODY_MAX, Failed};
 use super::table::{self, LetsIn, Plain, Role};
-use super::{App, docs, host, operations, status, strict};
+use super::{App, docs, host, operations, pages, status, strict};
 use crate::logs;
 use crate::tls::Tls;
 
 /// How many connections make room at once, in parts of all.
 const ROOM: usize = 100;
+/// How long a request that has begun may take to arrive when the server closes.
+pub(super) const MOMENT: Duration = Duration::from_millis(250);
+/// How often a stopping server looks whether anything is under way.
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Routes that are no operations.
 fn plain() -> Vec<Plain> {
@@ -45,6 +54,8 @@ fn plain() -> Vec<Plain> {
     vec![
         of("/api/v1/openapi.json", viewer, get(docs::document)),
         of("/docs", viewer, get(docs::page)),
+        of("/docs/errors", viewer, get(pages::list)),
+        of("/docs/errors/{page}", viewer, get(pages::page)),
         of("/", viewer, get(async || Redirect::to("/docs"))),
         of("/healthz", None, get(status::healthz)),
         of("/readyz", None, get(status::readyz)),
@@ -79,7 +90,7 @@ pub(super) fn router_with(
 
 /// Who is connected.
 #[derive(Debug, Default)]
-struct Crowd(Mutex<HashMap<u64, Arc<Pulse>>>);
+pub(super) struct Crowd(Mutex<HashMap<u64, Arc<Pulse>>>);
 
 impl Crowd {
     fn with<T>(&self, look: impl FnOnce(&mut HashMap<u64, Arc<Pulse>>) -> T) -> T {
@@ -99,6 +110,11 @@ impl Crowd {
             }
             has_room
         })
+    }
+
+    /// Whether anybody waits for an answer, or for the rest of one.
+    pub(super) fn is_busy(&self) -> bool {
+        self.with(|all| all.values().any(|pulse| !pulse.is_free()))
     }
 
     fn leave(&self, id: u64) {
@@ -121,7 +137,7 @@ fn send_away(all: &HashMap<u64, Arc<Pulse>>, many: usize) -> Vec<u64> {
     sent
 }
 
-/// Serves until the server stops, then lets what is under way come to its end, for a while.
+/// Serves until the server closes, then lets what is under way come to its end, for a while.
 pub(crate) async fn serve(
     app: Arc<App>,
     listener: TcpListener,
@@ -130,52 +146,62 @@ pub(crate) async fn serve(
     drain: Duration,
 ) -> std::io::Result<()> {
     let router = router(Arc::clone(&app));
-    let crowd = Arc::new(Crowd::default());
     let (mut connections, mut id) = (JoinSet::new(), 0);
     loop {
+        // Whoever is in line already when the server closes is taken in.
         let accepted = tokio::select! {
+            biased;
             accepted = listener.accept() => accepted,
-            () = app.stops() => break,
+            () = app.closes() => break,
         };
         match accepted {
             Ok((stream, _)) => {
                 id += 1;
-                let (pulse, crowd) = (Pulse::new(), Arc::clone(&crowd));
-                let is_admitted = crowd.admit(id, &pulse, max);
+                let pulse = Pulse::new();
+                let is_admitted = app.crowd.admit(id, &pulse, max);
                 let (app, router, tls) = (Arc::clone(&app), router.clone(), tls.clone());
                 connections.spawn(async move {
-                    begin(app, router, stream, tls, pulse, is_admitted).await;
-                    crowd.leave(id);
+                    begin(&app, router, stream, tls, pulse, is_admitted).await;
+                    app.crowd.leave(id);
                 });
             }
             // Too many open files, most likely: it passes, sooner if somebody leaves.
             Err(_) => {
-                crowd.with(|all| send_away(all, all.len() / ROOM + 1));
+                app.crowd.with(|all| send_away(all, all.len() / ROOM + 1));
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }
         while connections.try_join_next().is_some() {}
     }
+    drop(listener);
     let drained = async { while connections.join_next().await.is_some() {} };
     // What is not done by then was not acknowledged.
-    let _in_time = tokio::time::timeout(drain, drained).await;
+    let _in_time = tokio::time::timeout(app.left_of(drain), drained).await;
     Ok(())
 }
 
 type Answering = Pin<Box<dyn Future<Output = Result<Response<Leaving>, Infallible>> + Send>>;
 
-fn answer(router: &Router, pulse: &Arc<Pulse>, request: Request<Incoming>) -> Answering {
+fn answer(
+    app: &Arc<App>,
+    router: &Router,
+    pulse: &Arc<Pulse>,
+    request: Request<Incoming>,
+) -> Answering {
     let request = request.map(|body| Arriving::new(body, pulse));
-    let (answered, pulse) = (router.clone().call(request), Arc::clone(pulse));
+    let (answered, app, pulse) = (router.clone().call(request), Arc::clone(app), Arc::clone(pulse));
     Box::pin(async move {
-        let response = answered.await?;
+        let mut response = answered.await?;
+        if app.is_stopping() {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
         Ok(response.map(|body| Leaving::new(body, pulse)))
     })
 }
 
 /// One connection from its beginning, which is a handshake if the server speaks TLS.
 async fn begin(
-    app: Arc<App>,
+    app: &Arc<App>,
     router: Router,
     stream: TcpStream,
     tls: Option<Tls>,
@@ -187,7 +213,7 @@ async fn begin(
     let Some(tls) = tls else { return one(app, router, stream, pulse, is_admitted).await };
     let encrypted = tokio::select! {
         encrypted = tls.accept(stream) => encrypted,
-        () = app.stops() => return,
+        () = app.closes() => return,
         () = pulse.sent_away() => return,
     };
     // Whoever does not get through it was told why, as far as TLS has words for it.
@@ -197,7 +223,7 @@ async fn begin(
 }
 
 /// One connection, as long as it lasts.
-async fn one<S>(app: Arc<App>, router: Router, stream: S, pulse: Arc<Pulse>, is_admitted: bool)
+async fn one<S>(app: &Arc<App>, router: Router, stream: S, pulse: Arc<Pulse>, is_admitted: bool)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -208,8 +234,8 @@ where
         return;
     }
     let service = hyper::service::service_fn({
-        let pulse = Arc::clone(&pulse);
-        move |request: Request<Incoming>| answer(&router, &pulse, request)
+        let (app, pulse) = (Arc::clone(app), Arc::clone(&pulse));
+        move |request: Request<Incoming>| answer(&app, &router, &pulse, request)
     });
     let mut connection = hyper::server::conn::http1::Builder::new()
         .max_buf_size(strict::HEADERS_MAX)
@@ -218,16 +244,24 @@ where
     let mut must_go = false;
     let ended = loop {
         tokio::select! {
+            biased;
             ended = poll_fn(|cx| connection.poll_without_shutdown(cx)) => break ended,
-            () = app.stops(), if !must_go => {}
+            () = app.closes(), if !must_go => {
+                let is_new = pulse.phase() == Phase::Quiet && !pulse.was_answered();
+                if is_new || pulse.phase() == Phase::Head {
+                    let arriving = poll_fn(|cx| connection.poll_without_shutdown(cx));
+                    match tokio::time::timeout(MOMENT, arriving).await {
+                        Ok(ended) => break ended,
+                        Err(_) if pulse.phase() == Phase::Head => return,
+                        Err(_) => {}
+                    }
+                }
+            }
             () = pulse.sent_away() => {
-                if pulse.phase() == Phase::Body {
+                if pulse.phase() == Phase::Body || pulse.is_free() {
                     return;
                 }
             }
-        }
-        if pulse.is_free() {
-            return;
         }
         must_go = true;
         Pin::new(&mut connection).graceful_shutdown();

@@ -115,13 +115,17 @@ fn in_lines(bytes: &[u8]) -> Result<Vec<NewItem>, Failed> {
     let lines = lines.filter(|(_, line)| !line.trim_ascii().is_empty());
     let item = |(at, line)| {
         let read = windrow_wire::read::object(line);
-        read.map_err(|why| Failed::malformed(format!("line {}: {why}", at + 1)))
+        read.map_err(|why: String| {
+            // Each line was read alone, where it is the first.
+            let why = why.replace(" at line 1 column ", " at column ");
+            Failed::malformed(format!("line {}: {why}", at + 1))
+        })
     };
     lines.map(item).collect()
 }
 
 pub(super) async fn show(queue: Scoped, Named(id): Named) -> Result<Json<Item>, Failed> {
-    let seen = queue.inspect(item_id(&id)?).await?;
+    let seen = queue.look(&[item_id(&id)?]).await?.pop();
     seen.map(|seen| Json(seen.into())).ok_or_else(|| Failed::not_found("such item"))
 }
 
@@ -155,21 +159,17 @@ pub(super) async fn tree(
     Asked(page): Asked<Page>,
 ) -> Result<Json<Tree>, Failed> {
     let id = item_id(&id)?;
-    let seen = queue.inspect(id).await?.ok_or_else(|| Failed::not_found("such item"))?;
+    let seen = queue.look(&[id]).await?.pop().ok_or_else(|| Failed::not_found("such item"))?;
     let limit = page.limit.unwrap_or(PAGE);
     if !(1..=PAGE_MAX).contains(&limit) {
         let why = format!("must lie between 1 and {PAGE_MAX}");
         return Err(Refusal::invalid("limit", why).into());
     }
     let ids = queue.children(id, page.from, limit).await?;
-    let (mut children, mut last) = (Vec::with_capacity(ids.len()), None);
-    for child in &ids {
-        if let Some(child) = queue.inspect(*child).await? {
-            last = child.item.place.map(|place| place.ordinal);
-            children.push(child.into());
-        }
-    }
-    let next = last.filter(|_| ids.len() == limit).map(|last| last + 1);
+    let children = queue.look(&ids).await?;
+    let last = children.last().and_then(|(child, _)| child.item.place);
+    let next = last.filter(|_| ids.len() == limit).map(|last| last.ordinal + 1);
+    let children = children.into_iter().map(Into::into).collect();
     Ok(Json(Tree { item: seen.into(), children, next }))
 }
 
@@ -245,8 +245,10 @@ impl Mode {
 pub(super) struct Retried {
     /// The item that will run: the same, or its clone.
     id: String,
-    /// How many items wait again.
+    /// How many items wait again that had ended.
     reset: u32,
+    /// Whether a new item will run, and the old one stays as it ended.
+    cloned: bool,
 }
 
 pub(super) async fn retry(
@@ -262,7 +264,9 @@ pub(super) async fn retry(
     let seen = seen.ok_or_else(|| Failed::not_found("such item"))?;
     let mode = how.mode.unwrap_or_default().of(&seen.item);
     let retried = queue.retry(item, mode, how.from_stage.map(Into::into), request).await?;
-    Ok(Json(Retried { id: retried.id.to_string(), reset: retried.reset }))
+    let cloned = mode == RetryMode::Clone;
+    let reset = if cloned { 0 } else { retried.reset };
+    Ok(Json(Retried { id: retried.id.to_string(), reset, cloned }))
 }
 
 #[derive(Serialize, JsonSchema, Debug)]

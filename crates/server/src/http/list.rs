@@ -121,8 +121,8 @@ async fn by_id(
 ) -> Result<Option<find::Page>, Denied> {
     let id = filter.text.as_ref().and_then(|text| text.as_str().parse().ok());
     let Some(id) = id.filter(|_| after.is_none()) else { return Ok(None) };
-    let seen = scoped.inspect(id).await?;
-    Ok(seen.map(|seen| {
+    let seen = scoped.look(&[id]).await?.pop();
+    Ok(seen.map(|(seen, _)| {
         let items = Some(seen).filter(|seen| filter.admits(seen)).map(Into::into);
         find::Page { items: items.into_iter().collect(), next: None }
     }))
@@ -184,7 +184,7 @@ pub(super) async fn queues(scoped: Scoped) -> Result<Json<Vec<QueueShown>>, Fail
             counts,
             queued: counts.pending,
             paused: paused.iter().filter(|s| s.queue == queue).map(Paused::from).collect(),
-            settings: set.map(|(_, set)| set.clone()).unwrap_or_default().into(),
+            settings: set.map(|(_, set)| set.clone()).unwrap_or_default().in_force().into(),
             queue: queue.to_string(),
         }
     });
@@ -195,7 +195,5 @@ pub(super) async fn settings(
     scoped: Scoped,
     Named(queue): Named,
 ) -> Result<Json<Settings>, Failed> {
-    let configured = scoped.configured().await?;
-    let set = configured.settings.into_iter().find(|(of, _)| **of == *queue);
-    Ok(Json(set.map(|(_, set)| set).unwrap_or_default().into()))
+    Ok(Json(scoped.settings(&queue).await?.in_force().into()))
 }

@@ -19,6 +19,7 @@ mod items;
 mod link;
 mod list;
 mod operations;
+mod pages;
 mod pulse;
 mod queues;
 mod reply;
@@ -33,7 +34,10 @@ mod views;
 mod webhooks;
 mod workers;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use crate::auth::{Audit, Book, Denied, Guarded};
 use crate::bulk::Bulk;
@@ -61,8 +65,13 @@ pub(crate) struct App {
     pub(crate) sender: Sender,
     /// The workers that the configuration declares.
     pub(crate) workers: Workers,
-    /// Set once the server shuts down: no new work is handed out.
+    /// Set once the server shuts down: no new work is taken in or handed out.
     stopping: tokio::sync::watch::Sender<bool>,
+    stopped_at: OnceLock<Instant>,
+    /// Set when nothing is under way any more, or has been for too long: nobody is answered then.
+    closing: tokio::sync::watch::Sender<bool>,
+    /// Who is connected over HTTP.
+    crowd: connection::Crowd,
 }
 
 /// Who may reach a server, and how they call it.
@@ -98,6 +107,9 @@ impl App {
             sender,
             hosts: Arc::new(Hosts::new(is_exposed, hosts)),
             stopping,
+            stopped_at: OnceLock::new(),
+            closing: tokio::sync::watch::Sender::new(false),
+            crowd: connection::Crowd::default(),
         }))
     }
 
@@ -117,14 +129,42 @@ impl App {
         let _stopping = stopping.wait_for(|stopping| *stopping).await;
     }
 
-    /// Hands out nothing any more, and takes no connections.
+    /// Takes nothing in and hands nothing out any more. Whoever has work may still report on it,
+    /// also on a new connection, until the server closes.
     pub(crate) fn stop(&self) {
+        // It stops only once.
+        let _stopped = self.stopped_at.set(Instant::now());
         self.queue.for_the_server().close();
         self.watch.stop();
         self.stopping.send_replace(true);
     }
 
+    /// Waits until no request over HTTP is under way.
+    pub(crate) async fn quiet(&self) {
+        while self.crowd.is_busy() {
+            tokio::time::sleep(connection::LOOK_EVERY).await;
+        }
+    }
+
+    /// Takes no connections any more, and lets go of those that are idle.
+    pub(crate) fn close(&self) {
+        self.closing.send_replace(true);
+    }
+
+    /// Waits until the server closes.
+    pub(crate) async fn closes(&self) {
+        let mut closing = self.closing.subscribe();
+        // It fails only if nobody can say so any more.
+        let _closing = closing.wait_for(|closing| *closing).await;
+    }
+
+    /// What is left of the time that a stop may take.
+    pub(crate) fn left_of(&self, drain: Duration) -> Duration {
+        let gone = self.stopped_at.get().map_or(Duration::ZERO, Instant::elapsed);
+        drain.saturating_sub(gone).max(connection::MOMENT)
+    }
+
     pub(crate) fn is_stopping(&self) -> bool {
-        *self.stopping.borrow()
+        self.stopped_at.get().is_some()
     }
 }

@@ -16,7 +16,7 @@ use windrow_wire::webhook::{NewWebhook, Tested, Webhook};
 use super::bulk::{BeginOperation, OperationShown};
 use super::items::{Cancelled, Lines, Prioritise, Removed, Retried, Retry, Tree};
 use super::list::QueueShown;
-use super::queues::Scope;
+use super::queues::{Scope, Stands};
 use super::reply::Done;
 use super::schedules::Preview;
 use super::status::{Stats, WorkerShown};
@@ -242,7 +242,7 @@ fn of_queues() -> Vec<Operation> {
             post(queues::pause),
         )
         .takes::<Scope>()
-        .gives::<Done>(200),
+        .gives::<Stands>(200),
         of(
             Method::POST,
             "/queues/{queue}/resume",
@@ -251,12 +251,12 @@ fn of_queues() -> Vec<Operation> {
             post(queues::resume),
         )
         .takes::<Scope>()
-        .gives::<Done>(200),
+        .gives::<Stands>(200),
         of(
             Method::GET,
             "/queues/{queue}/settings",
             Role::Viewer,
-            "How a queue behaves.",
+            "How a queue behaves: what was said, and what holds without being said.",
             get(list::settings),
         )
         .gives::<Settings>(200),
@@ -269,6 +269,14 @@ fn of_queues() -> Vec<Operation> {
         )
         .needs::<Settings>()
         .gives::<Done>(200),
+        of(
+            Method::DELETE,
+            "/queues/{queue}/settings",
+            Role::Operator,
+            "Take back what was said of how a queue behaves: it is as by default.",
+            delete(queues::reset),
+        )
+        .gives::<Settings>(200),
     ]
 }
 

@@ -1,13 +1,16 @@
 //! Queues: paused, resumed, configured.
 
+use std::sync::Arc;
+
 use axum::extract::Request;
 use axum::{Extension, Json};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use windrow_core::{Refusal, command};
 use windrow_wire::bounds::plain;
 use windrow_wire::settings::Settings;
 
+use super::list::Paused;
 use super::reply::{Done, Failed, Named, Read, must_be_json, read, whole};
 use crate::auth::{Scoped, Targets};
 
@@ -38,28 +41,43 @@ pub(super) async fn pause(
     scoped: Scoped,
     Named(queue): Named,
     Read(scope): Read<Scope>,
-) -> Result<(Extension<Targets>, Json<Done>), Failed> {
+) -> Result<(Extension<Targets>, Json<Stands>), Failed> {
     let (targets, scope) = (scope.targets(), scope.of(queue)?);
-    scoped.pause(scope.clone()).await?;
-    Ok((targets, known(&scoped, &scope).await?))
+    let queue = Arc::clone(&scope.queue);
+    scoped.pause(scope).await?;
+    Ok((targets, stands(&scoped, &queue).await?))
 }
 
 pub(super) async fn resume(
     scoped: Scoped,
     Named(queue): Named,
     Read(scope): Read<Scope>,
-) -> Result<(Extension<Targets>, Json<Done>), Failed> {
+) -> Result<(Extension<Targets>, Json<Stands>), Failed> {
     let (targets, scope) = (scope.targets(), scope.of(queue)?);
-    scoped.resume(scope.clone()).await?;
-    Ok((targets, known(&scoped, &scope).await?))
+    let queue = Arc::clone(&scope.queue);
+    scoped.resume(scope).await?;
+    Ok((targets, stands(&scoped, &queue).await?))
 }
 
-/// That it is done, and a word if the queue has nothing in it: its name may be a slip.
-async fn known(scoped: &Scoped, scope: &command::Scope) -> Result<Json<Done>, Failed> {
+/// What is paused now.
+#[derive(Serialize, JsonSchema, Debug)]
+pub(super) struct Stands {
+    done: bool,
+    /// What of the queue is paused now, also by others: all of it, or a stage or tenant. Nothing of
+    /// it is handed out as long as the whole queue is here.
+    paused: Vec<Paused>,
+    /// Something that may be a slip.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
+}
+
+/// How it stands, and a word if the queue has nothing in it: its name may be a slip.
+async fn stands(scoped: &Scoped, queue: &str) -> Result<Json<Stands>, Failed> {
     let counts = scoped.counts().await?;
-    let is_used = counts.iter().any(|count| count.queue == scope.queue);
-    let note = (!is_used).then(|| format!("no item of queue {:?} is here", scope.queue));
-    Ok(Json(Done { done: true, note }))
+    let is_used = counts.iter().any(|count| *count.queue == *queue);
+    let note = (!is_used).then(|| format!("no item of queue {queue:?} is here"));
+    let paused = scoped.paused(queue).await?.iter().map(Paused::from).collect();
+    Ok(Json(Stands { done: true, paused, note }))
 }
 
 pub(super) async fn configure(
@@ -71,8 +89,18 @@ pub(super) async fn configure(
     must_be_json(request.headers())?;
     // Nothing is not taken for `{}`: that would reset everything.
     scoped.whole()?;
-    let settings: Settings = read(&whole(request, &()).await?)?;
+    let text = whole(request, &()).await?;
+    let settings: Settings = read(&text)?;
     settings.check()?;
+    let settings = settings.or_assumed(&text, &scoped.assumed());
     scoped.configure(&queue, settings.into()).await?;
     Ok(Done::YES)
+}
+
+/// Back to how a queue behaves of which nobody said anything.
+pub(super) async fn reset(scoped: Scoped, Named(queue): Named) -> Result<Json<Settings>, Failed> {
+    plain("queue", &queue)?;
+    let settings = scoped.assumed();
+    scoped.configure(&queue, settings.clone()).await?;
+    Ok(Json(settings.in_force().into()))
 }

@@ -64,6 +64,11 @@ impl Failed {
         Failed(Problem::new(Code::Overloaded, detail).retry_after(1_000))
     }
 
+    /// The server stops; another one, or the next one, will do it.
+    pub(super) fn stopping(detail: &str) -> Failed {
+        Failed(Problem::new(Code::Stopping, detail).retry_after(RETRY_AFTER_MS))
+    }
+
     /// All bytes of an answer after which the connection is closed.
     pub(super) fn whole(&self) -> Vec<u8> {
         let body = serde_json::to_vec(&self.0).unwrap_or_default();
@@ -160,6 +165,7 @@ impl From<Denied> for Failed {
         match denied {
             Denied::Unauthorized => Failed::new(Code::Unauthorized, Denied::UNAUTHORIZED),
             Denied::Forbidden(why) => Failed::new(Code::Forbidden, why),
+            Denied::Stopping => Failed::stopping(Denied::STOPPING),
             Denied::Failed(failure) => failure.into(),
         }
     }

@@ -135,8 +135,8 @@ pub(super) struct Shown {
     /// `open`, `closed` by an operator or an empty bucket, `resting` after failures, `probing`
     /// with one item at a time, or `ramping` up with a few.
     state: &'static str,
-    /// Nothing that needs it is handed out before.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Nothing that needs it is handed out before. None if it is open, or closed until somebody
+    /// opens it.
     closed_until: Option<Time>,
     /// Failures in the window that runs.
     failures: u32,
@@ -157,8 +157,10 @@ impl Shown {
             Breaker::Ramping { .. } => ("ramping", 0),
         };
         let at = of.closed_until;
+        let is_for_ever = at >= Timestamp::FOR_EVER;
         let unblocked_by = match of.breaker {
             Breaker::Calm { .. } if !is_closed => None,
+            Breaker::Calm { .. } if is_for_ever => Some("POST …/open".to_owned()),
             Breaker::Calm { .. } => Some(format!("waiting until {at}, or POST …/open")),
             Breaker::Resting { .. } if is_closed => {
                 Some(format!("one item that goes well after {at}, or POST …/open"))
@@ -170,7 +172,7 @@ impl Shown {
         Shown {
             name: name.to_owned(),
             state,
-            closed_until: is_closed.then(|| at.into()),
+            closed_until: (is_closed && !is_for_ever).then(|| at.into()),
             failures,
             unblocked_by,
             limits: of.limits.into(),
@@ -216,15 +218,15 @@ async fn close(
     Read(close): Read<Close>,
 ) -> Result<Json<Done>, Failed> {
     let now = queue.clock().now();
-    let until = match (close.until, close.for_ms) {
-        (Some(Time(at)), None) => at,
-        (None, Some(ms)) => now.plus(ms),
-        (None, None) => now.plus(DELAY_MAX_MS),
+    let most = now.plus(DELAY_MAX_MS);
+    let closed_until = match (close.until, close.for_ms) {
+        (Some(Time(at)), None) => at.min(most),
+        (None, Some(ms)) => now.plus(ms).min(most),
+        (None, None) => Timestamp::FOR_EVER,
         (Some(_), Some(_)) => {
             return Err(Refusal::invalid("for_ms", "cannot be given with until").into());
         }
     };
-    let closed_until = until.min(now.plus(DELAY_MAX_MS));
     submit(&queue, Command::Gate { resource: name.into(), closed_until }).await
 }
 

@@ -135,7 +135,7 @@ pub(super) async fn healthz() -> Json<Done> {
 pub(super) async fn readyz(State(app): State<Arc<App>>) -> Result<Json<Done>, Failed> {
     let facts = app.watch.facts().await;
     if facts.is_stopping {
-        return Err(Failed::new(Code::Stopping, "the server is stopping"));
+        return Err(Failed::stopping("the server is stopping"));
     }
     match facts.store {
         Ok(_) => Ok(Done::YES),

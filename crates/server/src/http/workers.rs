@@ -78,7 +78,7 @@ async fn call(
     scoped.whole()?;
     not_from_a_page(&headers)?;
     if app.is_stopping() {
-        return Err(Failed::new(Code::Stopping, "no work is taken any more"));
+        return Err(Failed::stopping("no work is taken any more"));
     }
     if let Some(worker) = app.workers.find(&name) {
         let Some(called) = app.workers.call(worker) else {

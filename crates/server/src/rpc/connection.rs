@@ -55,7 +55,7 @@ pub(super) async fn one(shared: Shared, stream: TcpStream, deadlines: Deadlines)
     tokio::select! {
         _ended = &mut running => return,
         () = meter.overdue(deadlines) => {}
-        () = shared.app.stops() => {
+        () = shared.app.closes() => {
             meter.close();
             tokio::select! {
                 () = meter.overdue(deadlines) => {}

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use windrow_core::command::{EnqueueOutcome, RetryMode, Scope};
 use windrow_core::{ItemId, Refusal, RequestId};
@@ -18,7 +19,7 @@ use windrow_wire::settings::Settings;
 
 use super::connection::Meter;
 use super::login::Login;
-use super::{Shared, handing};
+use super::{Shared, handing, login};
 use crate::auth::{Role, Scoped};
 
 pub(super) struct Full {
@@ -32,9 +33,21 @@ impl Full {
         Full { shared, meter, login }
     }
 
-    /// Writes down what was done to items.
-    async fn did(&self, queue: &Scoped, verb: &str, targets: Vec<String>) {
-        self.login.did(queue.caller(), verb, targets).await;
+    /// Does what an operator asks, and writes down to what it was done. A task of its own goes on
+    /// when the caller hangs up, so that nobody does something and leaves before it is written.
+    async fn does<T: Send + 'static>(
+        &self,
+        queue: &Scoped,
+        verb: &'static str,
+        deed: impl Future<Output = Result<(T, Vec<String>), Wrong>> + Send + 'static,
+    ) -> Result<T, Wrong> {
+        let (app, caller) = (Arc::clone(&self.shared.app), queue.caller().clone());
+        let doing = self.shared.runtime.spawn(async move {
+            let (done, targets) = deed.await?;
+            login::did(&app, &caller, verb, targets).await;
+            Ok(done)
+        });
+        doing.await.unwrap_or_else(|_| Err(Wrong::new(Code::Internal, "a bug of ours")))
     }
 }
 
@@ -58,6 +71,21 @@ macro_rules! answer {
             wrong.write($results.get().init_refused());
         }
         Ok(())
+    }};
+}
+
+/// Does something to each of these items; gives an answer for each, and those it was done to.
+macro_rules! to_each {
+    ($queue:ident, $items:ident, |$item:ident| $one:expr) => {{
+        let $queue = $queue.clone();
+        async move {
+            let mut each: Vec<Result<_, Wrong>> = Vec::with_capacity($items.len());
+            for &$item in &$items {
+                each.push($one.await.map_err(Wrong::from));
+            }
+            let targets = done(&$items, &each);
+            Ok((each, targets))
+        }
     }};
 }
 
@@ -105,9 +133,6 @@ impl windrow::Server for Full {
         mut results: windrow::ClaimResults,
     ) -> Result<(), capnp::Error> {
         answer!(self, results, Worker, |queue| {
-            if self.shared.app.is_stopping() {
-                return Err(Wrong::new(Code::Stopping, "no work is handed out any more"));
-            }
             let request = params.get()?;
             let (claim, wait_ms) = (work::claim(request)?, request.get_wait_ms());
             let id = request_id(request.get_request_id()?)?;
@@ -187,11 +212,8 @@ impl windrow::Server for Full {
             let request = params.get()?;
             let items = item_ids(request.get_items()?)?;
             let id = id_of_one(request.get_request_id()?, items.len())?;
-            let mut each: Vec<Result<_, Wrong>> = Vec::with_capacity(items.len());
-            for item in &items {
-                each.push(queue.cancel(*item, id).await.map_err(Wrong::from));
-            }
-            self.did(&queue, "cancel", done(&items, &each)).await;
+            let deed = to_each!(queue, items, |item| queue.cancel(item, id));
+            let each = self.does(&queue, "cancel", deed).await?;
             let mut list = results.get().init_each(each.len() as u32);
             each!(list, each, |into, cancelled| {
                 into.set_id(&cancelled.id.0.to_be_bytes());
@@ -211,12 +233,9 @@ impl windrow::Server for Full {
             let (items, mode) = (item_ids(request.get_items()?)?, request.get_mode()?);
             let id = id_of_one(request.get_request_id()?, items.len())?;
             let stage = request.get_from_stage()?.to_str()?;
-            let stage = Some(stage).filter(|stage| !stage.is_empty());
-            let mut each = Vec::with_capacity(items.len());
-            for item in &items {
-                each.push(retry(&queue, *item, mode, stage, id).await);
-            }
-            self.did(&queue, "retry", done(&items, &each)).await;
+            let stage: Option<Arc<str>> = (!stage.is_empty()).then(|| stage.into());
+            let deed = to_each!(queue, items, |item| retry(&queue, item, mode, stage.clone(), id));
+            let each = self.does(&queue, "retry", deed).await?;
             let mut list = results.get().init_each(each.len() as u32);
             each!(list, each, |into, retried| {
                 into.set_id(&retried.id.0.to_be_bytes());
@@ -235,11 +254,8 @@ impl windrow::Server for Full {
             let request = params.get()?;
             let items = item_ids(request.get_items()?)?;
             let id = id_of_one(request.get_request_id()?, items.len())?;
-            let mut each: Vec<Result<_, Wrong>> = Vec::with_capacity(items.len());
-            for item in &items {
-                each.push(queue.delete(*item, id).await.map_err(Wrong::from));
-            }
-            self.did(&queue, "delete", done(&items, &each)).await;
+            let deed = to_each!(queue, items, |item| queue.delete(item, id));
+            let each = self.does(&queue, "delete", deed).await?;
             let mut list = results.get().init_each(each.len() as u32);
             each!(list, each, |into, deleted| into.set_removed(deleted.removed));
             Ok(())
@@ -254,12 +270,9 @@ impl windrow::Server for Full {
         answer!(self, results, Operator, |queue| {
             let request = params.get()?;
             let items = item_ids(request.get_items()?)?;
-            let mut each: Vec<Result<(), Wrong>> = Vec::with_capacity(items.len());
-            for item in &items {
-                let done = queue.prioritise(*item, request.get_priority()).await;
-                each.push(done.map_err(Wrong::from));
-            }
-            self.did(&queue, "prioritise", done(&items, &each)).await;
+            let priority = request.get_priority();
+            let deed = to_each!(queue, items, |item| queue.prioritise(item, priority));
+            let each = self.does(&queue, "prioritise", deed).await?;
             let mut list = results.get().init_each(each.len() as u32);
             each!(list, each, |into, _done| {
                 let _: wire::done::Builder<'_> = into.reborrow();
@@ -274,11 +287,13 @@ impl windrow::Server for Full {
         mut results: windrow::PauseResults,
     ) -> Result<(), capnp::Error> {
         answer!(self, results, Operator, |queue| {
-            let scope = scope(params.get()?)?;
-            let target = scope.queue.to_string();
-            queue.pause(scope).await?;
-            self.did(&queue, "pause", vec![target]).await;
-            Ok(())
+            let (scope, its) = (scope(params.get()?)?, queue.clone());
+            let deed = async move {
+                let target = scope.queue.to_string();
+                its.pause(scope).await?;
+                Ok(((), vec![target]))
+            };
+            self.does(&queue, "pause", deed).await
         })
     }
 
@@ -288,11 +303,13 @@ impl windrow::Server for Full {
         mut results: windrow::ResumeResults,
     ) -> Result<(), capnp::Error> {
         answer!(self, results, Operator, |queue| {
-            let scope = scope(params.get()?)?;
-            let target = scope.queue.to_string();
-            queue.resume(scope).await?;
-            self.did(&queue, "resume", vec![target]).await;
-            Ok(())
+            let (scope, its) = (scope(params.get()?)?, queue.clone());
+            let deed = async move {
+                let target = scope.queue.to_string();
+                its.resume(scope).await?;
+                Ok(((), vec![target]))
+            };
+            self.does(&queue, "resume", deed).await
         })
     }
 
@@ -303,13 +320,17 @@ impl windrow::Server for Full {
     ) -> Result<(), capnp::Error> {
         answer!(self, results, Operator, |queue| {
             let request = params.get()?;
-            let settings: Settings = serde_json::from_str(request.get_settings()?.to_str()?)
+            let text = request.get_settings()?.to_str()?;
+            let settings: Settings = serde_json::from_str(text)
                 .map_err(|error| Wrong::new(Code::Malformed, format!("settings: {error}")))?;
-            let name = request.get_queue()?.to_str()?;
+            let (name, its) = (request.get_queue()?.to_str()?.to_owned(), queue.clone());
             settings.check()?;
-            queue.configure(name, settings.into()).await?;
-            self.did(&queue, "configure", vec![name.to_owned()]).await;
-            Ok(())
+            let settings = settings.or_assumed(text.as_bytes(), &queue.assumed());
+            let deed = async move {
+                its.configure(&name, settings.into()).await?;
+                Ok(((), vec![name]))
+            };
+            self.does(&queue, "configure", deed).await
         })
     }
 
@@ -320,8 +341,8 @@ impl windrow::Server for Full {
     ) -> Result<(), capnp::Error> {
         answer!(self, results, Viewer, |queue| {
             let item = item_id(params.get()?.get_id()?)?;
-            let seen = queue.inspect(item).await?;
-            let seen = seen.ok_or(Refusal::NotFound { item })?;
+            let seen = queue.look(&[item]).await?.pop();
+            let (seen, _) = seen.ok_or(Refusal::NotFound { item })?;
             shown::inspected(results.get().init_item(), &seen);
             Ok(())
         })
@@ -357,18 +378,15 @@ impl windrow::Server for Full {
             };
             queue.inspect(item).await?.ok_or(Refusal::NotFound { item })?;
             let ids = queue.children(item, from, limit).await?;
-            let mut children = Vec::with_capacity(ids.len());
-            for id in &ids {
-                // One that went since the list was made is not there any more.
-                children.extend(queue.inspect(*id).await?);
-            }
-            let last = children.last().and_then(|child| child.item.place);
+            // One that went since the list was made is not there any more.
+            let children = queue.look(&ids).await?;
+            let last = children.last().and_then(|(child, _)| child.item.place);
             let mut into = results.get();
             if let Some(last) = last.filter(|_| ids.len() == limit) {
                 into.set_next(last.ordinal + 1);
             }
             let mut list = into.init_items(children.len() as u32);
-            for (at, child) in (0..).zip(&children) {
+            for (at, (child, _)) in (0..).zip(&children) {
                 shown::inspected(list.reborrow().get(at), child);
             }
             Ok(())
@@ -422,7 +440,7 @@ async fn retry(
     queue: &Scoped,
     item: ItemId,
     mode: wire::RetryMode,
-    from_stage: Option<&str>,
+    from_stage: Option<Arc<str>>,
     request: Option<RequestId>,
 ) -> Result<windrow_core::command::Retried, Wrong> {
     let seen = queue.inspect(item).await?.ok_or(Refusal::NotFound { item })?;
@@ -431,7 +449,7 @@ async fn retry(
         wire::RetryMode::Clone if seen.item.is_root() => RetryMode::Clone,
         wire::RetryMode::Clone | wire::RetryMode::Reset => RetryMode::Reset,
     };
-    Ok(queue.retry(item, mode, from_stage.map(Into::into), request).await?)
+    Ok(queue.retry(item, mode, from_stage, request).await?)
 }
 
 fn scope(scope: wire::scope::Reader<'_>) -> Result<Scope, Wrong> {

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use windrow_core::limits::RETRY_AFTER_MS;
 use windrow_wire::problem::{Code, Problem};
 use windrow_wire::rpc::Wrong;
 
@@ -43,23 +44,23 @@ impl Login {
         caller.must_be(role)?;
         Ok(caller)
     }
+}
 
-    /// Writes into the audit what an operator did.
-    pub(super) async fn did(&self, caller: &Caller, verb: &str, targets: Vec<String>) {
-        if targets.is_empty() {
-            return;
-        }
-        let entry = Entry {
-            at_ms: 0,
-            token: caller.token().cloned(),
-            caller: Arc::clone(&caller.name),
-            tenant: caller.tenant.clone(),
-            operation: format!("RPC {verb}"),
-            targets,
-            outcome: Outcome::Done,
-        };
-        self.app.audit.record(entry).await;
+/// Writes into the audit what an operator did.
+pub(super) async fn did(app: &App, caller: &Caller, verb: &str, targets: Vec<String>) {
+    if targets.is_empty() {
+        return;
     }
+    let entry = Entry {
+        at_ms: 0,
+        token: caller.token().cloned(),
+        caller: Arc::clone(&caller.name),
+        tenant: caller.tenant.clone(),
+        operation: format!("RPC {verb}"),
+        targets,
+        outcome: Outcome::Done,
+    };
+    app.audit.record(entry).await;
 }
 
 impl From<Denied> for Wrong {
@@ -70,6 +71,9 @@ impl From<Denied> for Wrong {
                 Wrong(Problem::new(Code::Unauthorized, detail))
             }
             Denied::Forbidden(why) => Wrong(Problem::new(Code::Forbidden, why)),
+            Denied::Stopping => {
+                Wrong(Problem::new(Code::Stopping, Denied::STOPPING).retry_after(RETRY_AFTER_MS))
+            }
             Denied::Failed(failure) => wrong(failure),
         }
     }

@@ -23,7 +23,7 @@ const THREADS_MAX: usize = 4;
 /// A connection, and its place among those that there may be.
 type Accepted = (std::net::TcpStream, OwnedSemaphorePermit);
 
-/// Serves until the server stops, then lets what is under way come to its end, for a while.
+/// Serves until the server closes, then lets what is under way come to its end, for a while.
 pub(crate) async fn serve(
     shared: Shared,
     listener: TcpListener,
@@ -37,7 +37,7 @@ pub(crate) async fn serve(
     let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     for thread in threads.iter().cycle() {
         let Ok(place) = Arc::clone(&room).acquire_owned().await else { break };
-        let Some(stream) = accept(&listener, shared.app.stops()).await else { break };
+        let Some(stream) = accept(&listener, shared.app.closes()).await else { break };
         // If its thread is gone, so is the connection.
         let _gone = thread.sender.send((stream, place));
     }
@@ -49,14 +49,14 @@ pub(crate) async fn serve(
         }
     };
     // What is not done by then was not acknowledged.
-    let _in_time = tokio::time::timeout(drain, drained).await;
+    let _in_time = tokio::time::timeout(shared.app.left_of(drain), drained).await;
     Ok(())
 }
 
-/// The next connection; none when the server stops.
+/// The next connection; none when the server closes.
 async fn accept(
     listener: &TcpListener,
-    stops: impl Future<Output = ()>,
+    closes: impl Future<Output = ()>,
 ) -> Option<std::net::TcpStream> {
     let accepting = async {
         loop {
@@ -69,7 +69,7 @@ async fn accept(
     };
     tokio::select! {
         stream = accepting => Some(stream),
-        () = stops => None,
+        () = closes => None,
     }
 }
 

@@ -137,7 +137,15 @@ fn what_is_no_operation_asks_too() {
     for path in ["/healthz", "/readyz"] {
         assert_eq!(server.get(path, None).status, 200, "{path}");
     }
-    for path in ["/docs", "/api/v1/openapi.json", "/", "/nothing", "/api/v1/nothing"] {
+    for path in [
+        "/docs",
+        "/docs/errors",
+        "/docs/errors/invalid.md",
+        "/api/v1/openapi.json",
+        "/",
+        "/nothing",
+        "/api/v1/nothing",
+    ] {
         server.get(path, None).is(401, "unauthorized");
     }
     assert_eq!(server.get("/docs", Some(&viewer)).status, 200);

@@ -82,6 +82,39 @@ fn a_server_that_others_reach_needs_a_token_to_start() {
     server.get(STATS, None).is(401, "unauthorized");
 }
 
+/// A slip of the pen made a store of its own, without a word.
+#[test]
+fn looking_for_tokens_where_no_store_is_makes_none() {
+    let data = Data::new("typo");
+    let typo = data.0.join("not-here");
+    let place = ["--data-dir", typo.to_str().unwrap()];
+    for look in [&["list"][..], &["revoke", "0011223344556677"], &["revoke", "--all"]] {
+        let looked = windrow(&["token"]).args(look).args(place).output().unwrap();
+        let told = said(&looked);
+        assert!(!looked.status.success() && told.contains("does not exist"), "{look:?}: {told}");
+        assert!(!typo.exists(), "{look:?}");
+    }
+    std::fs::create_dir(&typo).unwrap();
+    let looked = windrow(&["token", "list"]).args(place).output().unwrap();
+    assert!(said(&looked).contains("holds no store"), "{}", said(&looked));
+    assert_eq!(std::fs::read_dir(&typo).unwrap().count(), 0);
+}
+
+#[test]
+fn when_a_token_was_last_used_is_known_after_a_stop() {
+    let data = Data::new("last-used");
+    let store = data.store();
+    let admin = create(&store, &["--role", "admin"]);
+    for _ in 0..2 {
+        let server = Server::start(&store);
+        assert_eq!(server.get(STATS, Some(&admin)).status, 200);
+        server.stop();
+    }
+    let listed = windrow(&["token", "list"]).args(&store).output().unwrap();
+    let listed = said(&listed);
+    assert!(listed.contains("used 20"), "{listed}");
+}
+
 #[test]
 fn the_command_line_gives_lists_and_takes_tokens_in_the_store_and_through_a_server() {
     let data = Data::new("cli");

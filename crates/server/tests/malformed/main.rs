@@ -92,7 +92,11 @@ fn not_ours(reply: &Reply) -> Option<String> {
         return said("half a problem");
     }
     let page = problem["type"].as_str().unwrap_or("nothing");
-    if !Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(page).is_file() {
+    if !Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .join(page.trim_start_matches('/'))
+        .is_file()
+    {
         return said("a problem without a page");
     }
     match reply.status {
@@ -172,7 +176,7 @@ fn an_answer_that_is_not_as_the_table_says_is_noticed() {
         body: body.to_string().into_bytes(),
     };
     let problem = "application/problem+json";
-    let page = "docs/errors/malformed.md";
+    let page = "/docs/errors/malformed.md";
     let good = json!({"status": 400, "code": "malformed", "detail": "detail", "type": page});
     assert_eq!(wrong(&class(wants), &[reply(400, problem, good.clone())]), None);
     let but = |field: &str, value: Value| {
@@ -187,7 +191,7 @@ fn an_answer_that_is_not_as_the_table_says_is_noticed() {
         ("another type", [reply(400, "text/plain", good.clone())]),
         ("another code", but("code", json!("invalid"))),
         ("another status in the body", but("status", json!(422))),
-        ("a page that is not there", but("type", json!("docs/errors/none.md"))),
+        ("a page that is not there", but("type", json!("/docs/errors/none.md"))),
         ("no detail", but("detail", json!(""))),
         ("a detail that does not help", but("detail", json!("wrong"))),
     ] {

@@ -120,6 +120,15 @@ impl Server {
         stream
     }
 
+    /// A request over HTTP that is being worked on until its body, `{}`, has come.
+    pub(crate) fn half_a_request(&self) -> TcpStream {
+        let mut stream = TcpStream::connect(&self.http).unwrap();
+        let head = "POST /api/v1/queues/q/items HTTP/1.1\r\ncontent-length: 2\r\n";
+        write!(stream, "{head}host: {}\r\nexpect: 100-continue\r\n\r\n", self.http).unwrap();
+        assert!(stream.read(&mut [0; 64]).unwrap() > 0);
+        stream
+    }
+
     pub(crate) async fn client(&self) -> seed_queue::Client {
         connect(&self.rpc).await.0
     }

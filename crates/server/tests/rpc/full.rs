@@ -311,6 +311,44 @@ fn an_operator_cancels_retries_removes_pauses_and_looks() {
     });
 }
 
+/// The call ended with its connection, halfway and before its entry was written.
+#[test]
+fn what_an_operator_did_is_in_the_audit_when_the_operator_hangs_up() {
+    const MANY: usize = 300;
+    let data = Data::new("hangs-up");
+    let server = Server::start(&data.0);
+    let begun = std::time::Instant::now();
+    run(async {
+        let (plain, serving) = connect::<queue::Client>(&server.rpc).await;
+        let opened = plain.open_request().send().promise.await.unwrap();
+        let queue = opened.get().unwrap().get_queue().unwrap();
+        let ids = add(&queue, "q", &[b"x".as_slice(); MANY]).await;
+        let mut request = queue.cancel_request();
+        let mut items = request.get().init_items(MANY as u32);
+        (0..).zip(&ids).for_each(|(at, id)| items.set(at, id));
+        let call = request.send();
+        while server.stats()["cancelled"] == 0 {
+            tokio::task::yield_now().await;
+        }
+        assert!(server.stats()["cancelled"].as_u64().unwrap() < MANY as u64, "it is under way");
+        serving.abort();
+        drop(call);
+    });
+    let written = || {
+        let audit = server.get("/api/v1/audit");
+        let entries = audit["entries"].as_array().unwrap().clone();
+        entries.into_iter().find(|entry| entry["operation"] == "RPC cancel")
+    };
+    let entry = loop {
+        if let Some(entry) = written() {
+            break entry;
+        }
+        assert!(begun.elapsed().as_secs() < 60, "{} and no entry", server.stats()["cancelled"]);
+    };
+    assert_eq!(entry["targets"].as_array().unwrap().len(), 100, "as many as an entry names");
+    assert_eq!(server.stats()["cancelled"], MANY as u64);
+}
+
 #[test]
 fn a_call_that_is_refused_as_a_whole_says_so_with_a_code() {
     let data = Data::new("refused");

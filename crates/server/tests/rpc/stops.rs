@@ -28,6 +28,34 @@ fn polls_that_wait_are_let_go_when_the_server_stops() {
     assert!(server.child.wait().unwrap().success());
 }
 
+/// It ended the connections at once, and took no new ones.
+#[test]
+fn while_the_server_stops_work_is_removed_and_extended_and_nothing_is_added() {
+    let data = Data::new("draining");
+    let mut server = Server::start(&data.0);
+    // A body that does not end holds the stop up.
+    let mut busy = server.half_a_request();
+    run(async {
+        let client = server.client().await;
+        client.adds(&[(b"a", 0), (b"b", 0)]).await.unwrap();
+        let polled = client.polls(60, 2, 1).await.unwrap();
+        server.signal("-TERM");
+        while server.get("/readyz")["code"] != "stopping" {}
+        let mut ids = polled.items.iter().map(|(_, id)| id);
+        assert!(client.extends(&polled.lease, 60).await.unwrap());
+        assert!(client.removes(ids.next().unwrap(), &polled.lease).await.unwrap());
+        let new = server.client().await;
+        assert!(new.removes(ids.next().unwrap(), &polled.lease).await.unwrap());
+        for refused in [new.adds(&[(b"c", 0)]).await.map(drop), new.polls(60, 1, 1).await.map(drop)]
+        {
+            let said = refused.unwrap_err().to_string();
+            assert!(said.contains("stopping: "), "{said}");
+        }
+    });
+    busy.write_all(b"{}").unwrap();
+    assert!(server.child.wait().unwrap().success());
+}
+
 #[test]
 fn a_connection_that_says_nothing_or_never_ends_is_ended() {
     let data = Data::new("slow");

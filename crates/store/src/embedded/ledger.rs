@@ -340,6 +340,10 @@ impl Ledger for Tables {
         queue.map_or(&self.default_settings, |queue| self.settings_no(queue))
     }
 
+    fn is_configured(&self, queue: &str) -> bool {
+        self.names.find(queue).is_some_and(|queue| self.settings.contains_key(&queue))
+    }
+
     fn settings_of(&self, item: &Item) -> &Settings {
         self.settings_no(item.queue.0)
     }

@@ -291,6 +291,10 @@ impl Ledger for Desk {
         self.config().settings.get(queue).map_or(&self.plain, |settings| settings)
     }
 
+    fn is_configured(&self, queue: &str) -> bool {
+        self.config().settings.contains_key(queue)
+    }
+
     fn settings_of(&self, item: &Item) -> &Settings {
         let names = self.names.read();
         let queue = names.text(item.queue.0);

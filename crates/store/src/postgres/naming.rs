@@ -87,7 +87,9 @@ impl<'a> Wanted<'a> {
                     }
                 }
             }
-            Command::Configure { queue, .. } => self.text(names, queue),
+            Command::Configure { queue, .. } | Command::Introduce { queue, .. } => {
+                self.text(names, queue);
+            }
             Command::Notify { queue, .. } => {
                 self.text(names, queue);
                 self.deliveries(names);

@@ -126,6 +126,7 @@ impl Postgres {
             batch.iter().map(|request| decide(desk, request.clone(), now)).collect()
         };
         let mut loading = self.loading(tx, desk, now == Now::Database);
+        loading.configures = configures(batch);
         let answers = self.consider(&mut loading, needs, decide_all).await?;
         let missing = bodies_of(&answers, desk);
         if !missing.is_empty() {
@@ -180,7 +181,8 @@ impl Postgres {
         desk: &'a mut Desk,
         reads_time: bool,
     ) -> Loading<'a> {
-        Loading { tx, desk, seats: &self.shared.seats, reads_time, locks: true }
+        let seats = &self.shared.seats;
+        Loading { tx, desk, seats, reads_time, locks: true, configures: false }
     }
 
     /// Asks something of a desk, loading whatever turns out to be missing, until nothing is.
@@ -389,6 +391,17 @@ fn leans_on_others(batch: &[Request], desk: &Desk, answers: &[Answer<Work>]) -> 
 /// Whether asking all of it again is harmless, even if it was done.
 fn is_repeatable(batch: &[Request]) -> bool {
     batch.iter().all(|request| request.id.is_some())
+}
+
+/// Whether a batch makes new settings of those that are there.
+fn configures(batch: &[Request]) -> bool {
+    let changes = |command: &Command| {
+        matches!(
+            command,
+            Command::Configure { .. } | Command::Introduce { .. } | Command::Notify { .. }
+        )
+    };
+    batch.iter().any(|request| changes(&request.command))
 }
 
 fn may_repeat(error: &Error) -> bool {

@@ -157,6 +157,10 @@ impl Ledger for State {
         self.settings.get(queue).unwrap_or(&self.plain)
     }
 
+    fn is_configured(&self, queue: &str) -> bool {
+        self.settings.contains_key(queue)
+    }
+
     fn settings_of(&self, item: &Item) -> &Settings {
         self.settings(self.names.queue(item.queue))
     }

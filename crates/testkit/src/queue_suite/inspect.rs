@@ -1,6 +1,7 @@
 //! Inspect and count: what can be seen of items.
 
 use windrow_core::command::Outcome;
+use windrow_core::route::Route;
 use windrow_core::{ItemId, Status};
 
 use crate::suite::{Draft as _, fail, skip};
@@ -56,6 +57,21 @@ cases! {
         let mut tenants: Vec<&str> = ours.map(|count| &*count.tenant).collect();
         tenants.sort_unstable();
         assert_eq!(tenants, [&*bed.name, &*other]);
+    }
+
+    /// Its stage was shown as pending and never tried, until the attempt ended.
+    fn an_item_in_work_shows_the_attempt_that_runs(bed) {
+        let id = bed.add(bed.item().route(Route::of(&["a", "b"])));
+        bed.complete(&bed.take());
+        let held = bed.take();
+        let seen = bed.seen(id);
+        let stage = &seen.stages[1];
+        assert_eq!((stage.status, stage.attempts), (Status::Processing, 1));
+        assert_eq!(stage.worker.as_deref(), Some(&*bed.name));
+        assert!(stage.started.is_some() && stage.completed.is_none());
+        assert_eq!(seen.stages[0].status, Status::Completed);
+        bed.complete(&held);
+        assert_eq!(bed.seen(id).stages[1].status, Status::Completed);
     }
 
     fn what_nobody_has_is_not_counted(bed) {

@@ -75,6 +75,15 @@ cases! {
         assert_eq!((counts.all.total(), counts.more), (4, false));
     }
 
+    fn two_children_with_one_ordinal_are_refused(bed) {
+        let parent = bed.add(bed.item());
+        let held = bed.take();
+        let twins = split(vec![child(0), child(7), child(7)]);
+        assert_eq!(bed.settle_refused(held.lease, parent, twins), "invalid");
+        assert!(bed.seen(parent).children.is_none());
+        assert_eq!(bed.settle(&held, split(children(0..2))), Ending::Split);
+    }
+
     fn a_thousand_children_come_at_once(bed) {
         let parent = bed.parent(1_000);
         assert_eq!(bed.seen(parent).children.expect("children").all.total(), 1_000);

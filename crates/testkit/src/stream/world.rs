@@ -348,12 +348,17 @@ impl Dice {
 
     fn split(&mut self) -> Outcome {
         let count = self.random.below(4);
-        let children = (0..count).map(|_| {
+        let mut children: Vec<NewChild> = Vec::with_capacity(count);
+        for _ in 0..count {
             let ordinal = self.random.below(6) as u32;
-            self.new_child(ordinal)
-        });
+            let child = self.new_child(ordinal);
+            // Two of one slice with the same would be refused.
+            if children.iter().all(|other| other.ordinal != ordinal) {
+                children.push(child);
+            }
+        }
         Outcome::Split {
-            children: children.collect(),
+            children,
             more: self.random.percent(30),
             on_gaps: self.one(&[OnGaps::Continue, OnGaps::Continue, OnGaps::Stop]),
             output: self.random.percent(30).then(|| vec![7]),

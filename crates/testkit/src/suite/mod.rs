@@ -70,8 +70,8 @@ macro_rules! verbs {
 
 verbs! {
     enqueue successor blob claim renew progress settle backoff split roll_up reclaim cancel retry
-    tree_retry delete pause requests groups gates resources order retention explain find listen
-    transitions texts notes notify vitals
+    tree_retry delete pause introduce requests groups gates resources order retention explain find
+    listen transitions texts notes notify vitals
 }
 
 /// Runs the whole suite as tests of their own, each on a store that `open` makes.

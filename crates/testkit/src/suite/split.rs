@@ -110,16 +110,34 @@ cases! {
         bed.is(id, Status::Completed);
     }
 
-    fn repeated_ordinals_are_ignored(bed) {
+    fn ordinals_of_earlier_slices_are_ignored(bed) {
         let id = bed.add(item());
         let held = bed.take();
         bed.settle(&held, slice(children(0..3)));
         let first = bed.children(id);
         bed.settle(&held, slice(children(0..3)));
-        bed.settle(&held, slice(vec![child(3), child(3), child(2)]));
+        bed.settle(&held, slice(vec![child(3), child(2)]));
         assert_eq!(bed.children(id).len(), 4);
         assert_eq!(bed.children(id)[..3], first);
         assert_eq!(bed.tally(id).children.total(), 4);
+    }
+
+    /// The second of them was taken for a repeat once, and lost.
+    fn two_children_with_one_ordinal_are_refused_together(bed) {
+        let (id, other) = (bed.add(item()), bed.add(item()));
+        let held = bed.take();
+        let also = bed.take();
+        for outcome in [split, slice] {
+            let twins = vec![child(0), child(7), child(1), child(7)];
+            let refusal = bed.try_settle(&held, outcome(twins)).expect_err("it is refused");
+            assert_eq!(refusal.code(), "invalid");
+            let said = refusal.to_string();
+            assert!(said.starts_with("children: ") && said.contains('7'), "{said}");
+        }
+        assert_eq!((bed.children(held.id), bed.item(held.id).lease()), (vec![], Some(held.lease)));
+        bed.split(&held, children(0..2));
+        bed.split(&also, children(0..1));
+        assert_eq!(bed.children(id).len() + bed.children(other).len(), 3);
     }
 
     fn a_repeated_last_slice_gets_its_first_answer(bed) {

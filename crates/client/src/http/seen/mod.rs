@@ -101,9 +101,11 @@ pub(super) fn retried(body: &[u8]) -> Result<Retried> {
     struct Body {
         id: Parsed<ItemId>,
         reset: u32,
+        #[serde(default)]
+        cloned: bool,
     }
-    let Body { id, reset } = serde_json::from_slice(body)?;
-    Ok(Retried { id: id.0, reset, more: false })
+    let Body { id, reset, cloned } = serde_json::from_slice(body)?;
+    Ok(Retried { id: id.0, reset: reset.max(u32::from(cloned)), more: false })
 }
 
 pub(super) fn removed(body: &[u8]) -> Result<u32> {

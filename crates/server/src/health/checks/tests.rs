@@ -162,6 +162,10 @@ fn a_closed_resource_is_named_with_when_it_opens() {
         let closed = Closed { resource: "llm".into(), until: NOW.plus(5 * MINUTE) };
         vitals(facts).closed.push(closed);
     });
+    is("resource", Yellow, "llm closed until somebody opens it", |facts| {
+        let closed = Closed { resource: "llm".into(), until: Timestamp::FOR_EVER };
+        vitals(facts).closed.push(closed);
+    });
 }
 
 #[test]

@@ -145,6 +145,12 @@ pub(crate) const CLASSES: &[Class] = &[
         ]);
         d.settle(&format!(r#""outcome":"split","children":[{child}]"#))
     }),
+    class("two children with one number", Each("invalid"), "children: the ordinal", |d| {
+        let (one, other) = (d.number(0, 99), d.number(100, 199));
+        let child = |ordinal: u64| format!(r#"{{"ordinal":{ordinal},"kind":"page"}}"#);
+        let children = [child(one), child(other), child(one)].join(",");
+        d.settle(&format!(r#""outcome":"split","children":[{children}]"#))
+    }),
     class("something spawned without a queue", Each("invalid"), "queue", |d| {
         let payload = d.number(0, 99);
         d.settle(&format!(r#""outcome":"complete","spawn":[{{"payload":{payload}}}]"#))

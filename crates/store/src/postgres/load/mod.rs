@@ -69,6 +69,8 @@ pub(super) struct Loading<'a> {
     pub(super) reads_time: bool,
     /// What is read is to be changed.
     pub(super) locks: bool,
+    /// Settings are to be changed, depending on what they are: nobody else may meanwhile.
+    pub(super) configures: bool,
 }
 
 /// What a step was asked for.
@@ -119,6 +121,9 @@ impl Round {
 
 const STATE: &str = "select configured, (extract(epoch from clock_timestamp()) * 1000)::bigint \
                      from windrow.store";
+const STATE_LOCKED: &str = "select configured, \
+                            (extract(epoch from clock_timestamp()) * 1000)::bigint \
+                            from windrow.store for update";
 
 impl Loading<'_> {
     /// Puts what is missing on the desk.
@@ -128,7 +133,8 @@ impl Loading<'_> {
             let mut round = Round::default();
             let wanted = self.ask(std::mem::take(&mut needs), &mut round);
             self.ask_offers(&offers, &mut round);
-            round.ask(Asked::State, step!(STATE));
+            let state = if self.configures { STATE_LOCKED } else { STATE };
+            round.ask(Asked::State, step!(state));
             let Round { steps, asked } = round;
             let answers = self.tx.run(steps).await?;
             let rows = asked.iter().zip(&answers).filter(|(asked, _)| asked.is_items());

@@ -145,6 +145,7 @@ impl Ledger {
             | Command::Blob { .. }
             | Command::ForgetBlob { .. }
             | Command::Limit { .. }
+            | Command::Introduce { .. }
             | Command::Note(_)
             | Command::Notify { .. }
             | Command::Sweep { .. } => {}
