@@ -1,5 +1,6 @@
 //! The engine: one queue, as everything above it sees it.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -171,9 +172,11 @@ impl<S: Store, C: Clock> Engine<S, C> {
             return Ok(Vec::new());
         }
         let leases = self.store.leases().await?;
+        let by_id: HashMap<LeaseId, &Lease> =
+            leases.iter().map(|lease| (lease.id, lease)).collect();
         for seen in seen {
-            let held_by = seen.item.lease();
-            seen.show_attempt(leases.iter().find(|lease| Some(lease.id) == held_by));
+            let held_by = seen.item.lease().and_then(|lease| by_id.get(&lease).copied());
+            seen.show_attempt(held_by);
         }
         Ok(leases)
     }
