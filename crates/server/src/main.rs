@@ -28,14 +28,18 @@ use clap::Parser;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> std::process::ExitCode {
+    cli::complete::answer();
     match cli::run(cli::Cli::parse()) {
         Ok(()) => std::process::ExitCode::SUCCESS,
         // Whoever read the output has seen enough.
         Err(error) if is_closed_pipe(&error) => std::process::ExitCode::SUCCESS,
         Err(error) if error.is::<logs::Said>() => std::process::ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("windrow: {error:#}");
-            std::process::ExitCode::FAILURE
+            let stop = error.downcast_ref::<cli::Stop>();
+            if stop.is_none_or(|stop| !stop.message.is_empty()) {
+                eprintln!("windrow: {error:#}");
+            }
+            stop.map_or(std::process::ExitCode::FAILURE, |stop| stop.exit.code().into())
         }
     }
 }

@@ -14,6 +14,7 @@ use windrow_store::postgres::Address;
 
 use super::config::Source;
 use super::place::{Place, database};
+use super::reach::Announced;
 use crate::auth::Book;
 use crate::blobs;
 use crate::bulk;
@@ -135,6 +136,10 @@ pub(super) fn place(config: &Config) -> anyhow::Result<Place> {
 
 async fn serve(config: &Config) -> anyhow::Result<()> {
     let (place, listen) = (place(config)?, config.listen);
+    let dir = match &place {
+        Place::Directory(dir) => Some(dir.clone()),
+        Place::Database(_) => None,
+    };
     let mut signals = Signals::new()?;
     let shown = shown(&place)?;
     let tls = config.tls.clone().map(Tls::open).transpose()?;
@@ -161,6 +166,11 @@ async fn serve(config: &Config) -> anyhow::Result<()> {
     }
     let (format, address) = (config.log.0, listener.local_addr()?);
     let scheme = if tls.is_some() { "https" } else { "http" };
+    let rpc_address = rpc_listener.as_ref().map(|(_, listener)| listener.local_addr());
+    let _announced = match (dir, rpc_address.transpose()?) {
+        (Some(dir), rpc) => Some(Announced::at(&dir, scheme, address, rpc)?),
+        (None, _) => None,
+    };
     logs::started(format, scheme, address, &shown);
     config.seeds.iter().for_each(|(variable, key)| logs::named_otherwise(variable, key));
     let is_open = |at: SocketAddr| !at.ip().is_loopback();
@@ -224,7 +234,7 @@ async fn drained(
 }
 
 /// Where the store is, without a password.
-fn shown(place: &Place) -> anyhow::Result<String> {
+pub(super) fn shown(place: &Place) -> anyhow::Result<String> {
     Ok(match place {
         Place::Directory(path) => path.display().to_string(),
         Place::Database(options) => {
@@ -357,18 +367,18 @@ fn begin_rpc(
 }
 
 /// Whoever tells the process to stop.
-struct Signals {
+pub(super) struct Signals {
     interrupt: Signal,
     terminate: Signal,
 }
 
 impl Signals {
-    fn new() -> std::io::Result<Signals> {
+    pub(super) fn new() -> std::io::Result<Signals> {
         let (interrupt, terminate) = (SignalKind::interrupt(), SignalKind::terminate());
         Ok(Signals { interrupt: signal(interrupt)?, terminate: signal(terminate)? })
     }
 
-    async fn next(&mut self) {
+    pub(super) async fn next(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}

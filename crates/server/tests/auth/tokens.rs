@@ -195,8 +195,8 @@ fn what_an_operator_did_is_written_down_once_and_what_was_refused_is_not() {
             entry("boss", "POST /tokens", json!([id(&made)])),
             entry("olga", "POST /queues/{queue}/pause", json!(["q", "tenant=a"])),
             entry("olga", "POST /queue/{id}/cancel", json!([item])),
-            entry("(windrow token)", "POST /tokens", json!([id(&operator)])),
-            entry("(windrow token)", "POST /tokens", json!([id(&admin)])),
+            entry("(command line)", "POST /tokens", json!([id(&operator)])),
+            entry("(command line)", "POST /tokens", json!([id(&admin)])),
         ]
     );
     assert_eq!(all["entries"][1]["token"], id(&operator));
