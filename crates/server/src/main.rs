@@ -21,6 +21,8 @@ mod webhooks;
 mod work;
 mod workers;
 
+use std::io::Write as _;
+
 use clap::Parser;
 
 /// What one thread allocates another one frees, all the time: the system's allocator is slow at it.
@@ -37,7 +39,8 @@ fn main() -> std::process::ExitCode {
         Err(error) => {
             let stop = error.downcast_ref::<cli::Stop>();
             if stop.is_none_or(|stop| !stop.message.is_empty()) {
-                eprintln!("windrow: {error:#}");
+                // Whoever closed standard error does not want to know.
+                let _told = writeln!(std::io::stderr(), "windrow: {error:#}");
             }
             stop.map_or(std::process::ExitCode::FAILURE, |stop| stop.exit.code().into())
         }

@@ -57,7 +57,9 @@ pub fn parse(text: &str) -> Result<Filter, Wrong> {
         let (word, behind) = next(rest).map_err(|why| wrong(why.to_owned()))?;
         match word {
             Word::Text(text) => texts.push(text),
-            Word::Field(key, value) if key == "q" => texts.extend(said(&key, value).map_err(wrong)?),
+            Word::Field(key, value) if key == "q" => {
+                texts.extend(said(&key, value).map_err(wrong)?)
+            }
             Word::Field(key, value) => set(&mut filter, &key, value).map_err(wrong)?,
         }
         rest = behind.trim_start();
@@ -207,10 +209,16 @@ mod tests {
     fn words_with_a_colon_are_fields_and_all_others_are_looked_for() {
         check("", "{}");
         check("status:failed", r#"{"status": "failed"}"#);
-        check("  STATUS:failed,cancelled  queue:thumbs ", r#"{"status": "failed,cancelled", "queue": "thumbs"}"#);
+        check(
+            "  STATUS:failed,cancelled  queue:thumbs ",
+            r#"{"status": "failed,cancelled", "queue": "thumbs"}"#,
+        );
         check("status:failed status:skipped", r#"{"status": "failed,skipped"}"#);
         check("queue:thumbs no space", r#"{"queue": "thumbs", "q": "no space"}"#);
-        check("user_id:7 kind:page stage:ocr", r#"{"tenant": "7", "kind": "page", "stage": "ocr"}"#);
+        check(
+            "user_id:7 kind:page stage:ocr",
+            r#"{"tenant": "7", "kind": "page", "stage": "ocr"}"#,
+        );
         check("queue:a:b", r#"{"queue": "a:b"}"#);
     }
 

@@ -94,7 +94,8 @@ impl Pool {
         let _sooner = stream.set_nodelay(true);
         let begun = if self.address.is_encrypted() {
             let stream = self.trust.connect(self.address.host(), stream).await;
-            let distrusted = |why| Missed::NotSent(format!("{} is not trusted: {why}", self.address));
+            let distrusted =
+                |why| Missed::NotSent(format!("{} is not trusted: {why}", self.address));
             begin(stream.map_err(distrusted)?).await
         } else {
             begin(stream).await

@@ -180,7 +180,8 @@ async fn by_id(target: &Target, which: &Which, verb: &Verb) -> anyhow::Result<()
                 return Err(stop.into());
             }
             Err(stop) => {
-                say(&format!("{id}: {stop}"));
+                let names_it = stop.message.contains(id.as_str());
+                say(&if names_it { stop.to_string() } else { format!("{id}: {stop}") });
                 refused += 1;
                 last = Some(stop.exit);
                 continue;

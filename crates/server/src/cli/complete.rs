@@ -142,7 +142,8 @@ struct Where {
 fn look(ask: Ask) -> Option<Value> {
     const FLAGS: [&str; 7] =
         ["--server", "--profile", "--data-dir", "--store", "--token-file", "--ca", "--config"];
-    let typed: Vec<String> = std::env::args_os().filter_map(|word| word.into_string().ok()).collect();
+    let typed: Vec<String> =
+        std::env::args_os().filter_map(|word| word.into_string().ok()).collect();
     let mut said = vec!["windrow".to_owned()];
     for (at, word) in typed.iter().enumerate() {
         let is_alone = FLAGS.contains(&word.as_str());

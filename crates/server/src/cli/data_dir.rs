@@ -78,7 +78,9 @@ pub(crate) fn to_use(path: &Path) -> anyhow::Result<()> {
         let name = entry.map_err(|error| untouched(path, &error))?.file_name();
         let name = name.to_string_lossy().into_owned();
         // What a store leaves that was stopped before its first segment, and a new file system has.
-        if !matches!(name.as_str(), "LOCK" | "lost+found" | ANNOUNCED) && !name.starts_with("spare-") {
+        if !matches!(name.as_str(), "LOCK" | "lost+found" | ANNOUNCED)
+            && !name.starts_with("spare-")
+        {
             others.push(name);
         }
     }

@@ -72,14 +72,17 @@ pub(super) struct Problem {
     pub(super) detail: String,
 }
 
+const UNAUTHORIZED: &str = "the server wants a token that is known, not expired and not revoked; \
+                            give one in WINDROW_TOKEN or with --token-file; `windrow token create` \
+                            makes one";
+
 impl From<Problem> for Stop {
     fn from(Problem { status, code, detail }: Problem) -> Stop {
         let exit = exit_of(status, &code);
+        if code == "unauthorized" {
+            return Stop::new(exit, UNAUTHORIZED);
+        }
         let hint = match (exit, &*code) {
-            (Exit::Denied, "unauthorized") => {
-                "; give a token in WINDROW_TOKEN or with --token-file; `windrow token create` makes \
-                 one"
-            }
             (Exit::LeaseLost, _) => "; drop the work: the item is somebody else's",
             (_, "outcome_unknown") => "; look whether it was done before you repeat it",
             (_, "stopping" | "store_failed" | "overloaded" | "store_full" | "queue_full") => {

@@ -131,9 +131,7 @@ pub(super) struct Show {
 }
 
 pub(super) fn show(args: &Show) -> anyhow::Result<()> {
-    each(&args.ids, &args.reach, &[], |out, item| {
-        details(out, item)
-    })
+    each(&args.ids, &args.reach, &[], |out, told| details(out, told))
 }
 
 #[derive(clap::Args, Debug)]
@@ -151,7 +149,8 @@ pub(super) struct Explain {
 }
 
 pub(super) fn explain(args: &Explain) -> anyhow::Result<()> {
-    each(&args.ids, &args.reach, &["explain"], |out, said| {
+    each(&args.ids, &args.reach, &["explain"], |out, told| {
+        let said = &told.seen;
         writeln!(out, "{} is {}", text(said, "id"), text(said, "status"))?;
         for why in said["reasons"].as_array().into_iter().flatten() {
             writeln!(out, "  {}: {}", text(why, "code"), text(why, "unblocked_by"))?;
@@ -171,7 +170,7 @@ fn each(
     ids: &[String],
     reach: &Reach,
     what: &[&str],
-    print: impl Fn(&mut std::io::StdoutLock<'static>, &Value) -> std::io::Result<()>,
+    print: impl Fn(&mut std::io::StdoutLock<'static>, &Told) -> std::io::Result<()>,
 ) -> anyhow::Result<()> {
     with_target(reach, async |target| {
         let (mut out, mut missing) = (std::io::stdout().lock(), 0);
@@ -192,7 +191,7 @@ fn each(
                 if at > 0 {
                     writeln!(out)?;
                 }
-                print(&mut out, &told.seen)?;
+                print(&mut out, &told)?;
             }
         }
         match missing {
@@ -203,7 +202,8 @@ fn each(
 }
 
 /// Everything about an item.
-fn details(out: &mut impl std::io::Write, item: &Value) -> std::io::Result<()> {
+fn details(out: &mut impl std::io::Write, told: &Told) -> std::io::Result<()> {
+    let item = &told.seen;
     let mut table = Table::new(&[]);
     table.pair("id", plain(&item["id"]));
     table.pair("status", Cell::status(text(item, "status")));
@@ -221,7 +221,7 @@ fn details(out: &mut impl std::io::Write, item: &Value) -> std::io::Result<()> {
     table.pair("not before", moment(&item["not_before"]));
     table.pair("finished", moment(&item["finished_at"]));
     for name in ["payload", "payload_base64", "payload_ref", "content_type", "metadata", "result"] {
-        table.pair(name, plain(&item[name]));
+        table.pair(name, told.verbatim(name));
     }
     if item["progress"].is_object() {
         let said = &item["progress"];

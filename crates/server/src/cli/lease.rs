@@ -3,8 +3,8 @@
 use std::io::Write as _;
 use std::time::Duration;
 
+use serde_json::json;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
 use super::enqueue::{Fields, Payload};
 use super::exit::{Exit, Stop, exit_of};
@@ -84,7 +84,7 @@ pub(super) fn claim(args: &Claim) -> anyhow::Result<()> {
         if args.reach.json {
             told.print(&mut out)?;
         } else if !told.seen["lease"].is_null() {
-            granted(&mut out, &told.seen)?;
+            granted(&mut out, &told)?;
         }
         if told.seen["lease"].is_null() {
             return Err(Stop::new(Exit::Nothing, "there is nothing to claim").into());
@@ -93,14 +93,16 @@ pub(super) fn claim(args: &Claim) -> anyhow::Result<()> {
     })
 }
 
-fn granted(out: &mut impl std::io::Write, granted: &Value) -> std::io::Result<()> {
+fn granted(out: &mut impl std::io::Write, told: &Told) -> anyhow::Result<()> {
+    let granted = &told.seen;
     let (lease, ends) = (text(granted, "lease"), moment(&granted["expires_at"]));
     writeln!(out, "lease {lease}, ends {ends}")?;
     let mut table = Table::new(&["ID", "QUEUE", "STAGE", "TRY", "KEY", "PAYLOAD"]);
-    for item in granted["items"].as_array().into_iter().flatten() {
+    for told in told.each("items")? {
+        let item = &told.seen;
         let names = ["input", "input_base64", "payload", "payload_base64", "payload_ref"];
         let payload = names.iter().find(|name| !item[**name].is_null());
-        let payload = payload.map(|name| item[*name].to_string()).unwrap_or_default();
+        let payload = payload.map(|name| told.verbatim(name)).unwrap_or_default();
         table.row([
             text(item, "id").into(),
             plain(&item["queue"]).into(),
@@ -110,7 +112,7 @@ fn granted(out: &mut impl std::io::Write, granted: &Value) -> std::io::Result<()
             short(&payload, PAYLOAD_MAX).into(),
         ]);
     }
-    table.print(out)
+    Ok(table.print(out)?)
 }
 
 #[derive(clap::Args, Debug)]

@@ -115,7 +115,7 @@ pub(super) fn stats(args: &Stats) -> anyhow::Result<()> {
 Examples:
   windrow settings thumbs
       How the queue behaves, as JSON.
-  windrow settings thumbs lease_ms=60000 max_attempts=5 retention.failed_ms=604800000
+  windrow settings thumbs lease_ms=60000 max_attempts=5 retention.max_age_ms=604800000
       Changes these, and leaves the others as they are.
   windrow settings thumbs --set @thumbs.json
       Replaces them all; what is left out is as it is by default.")]

@@ -41,7 +41,7 @@ enum Command {
     /// Make one, or change it.
     Put {
         #[command(flatten)]
-        put: Box<Put>,
+        put: Box<NewSchedule>,
     },
     /// Take one away. Items that it enqueued stay.
     Delete {
@@ -74,7 +74,7 @@ struct Named {
 }
 
 #[derive(clap::Args, Debug)]
-struct Put {
+struct NewSchedule {
     #[command(flatten)]
     named: Named,
     /// When, as minute, hour, day, month and weekday: '0 3 * * *'.
@@ -153,7 +153,7 @@ fn asked(
     })
 }
 
-impl Put {
+impl NewSchedule {
     fn ask(&self) -> anyhow::Result<Ask> {
         let mut item = Fields::default();
         item.set("queue", Some(&self.queue))?;

@@ -205,6 +205,7 @@ async fn follow(target: &Target, args: &Events) -> anyhow::Result<()> {
     let ask = Ask::get(&["events"]).with("queue", several(&args.queues));
     let ask = ask.with("tenant", several(&args.tenants)).with("status", several(&args.statuses));
     let body = target.follow(ask.with("item", args.id.as_ref()).events()).await?;
+    args.reach.say("following; Ctrl-C ends it");
     let (mut stream, mut text_so_far, mut left) =
         (body.into_data_stream(), String::new(), args.max.unwrap_or(u64::MAX));
     while left > 0 {
@@ -232,9 +233,8 @@ async fn follow(target: &Target, args: &Events) -> anyhow::Result<()> {
 
 /// Prints an event of the stream. Whether it was one of an item.
 fn tell(event: &str, json: bool) -> anyhow::Result<bool> {
-    let field = |name: &str| {
-        event.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
-    };
+    let field =
+        |name: &str| event.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
     match (field("event"), field("data")) {
         (Some("reset"), _) => {
             say("something was missed; look at everything again");

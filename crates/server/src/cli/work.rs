@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use serde_json::json;
+use serde::Serialize;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use windrow_client::http::Client;
@@ -221,6 +221,18 @@ fn is_well(done: &Done) -> bool {
     }
 }
 
+/// What became of an item, as JSON.
+#[derive(Serialize)]
+struct Line<'a> {
+    id: &'a str,
+    queue: &'a str,
+    stage: &'a str,
+    attempt: u16,
+    outcome: &'a str,
+    error: Option<&'a str>,
+    duration_ms: u64,
+}
+
 /// Says what became of an item.
 fn tell(done: &Done, json: bool) -> std::io::Result<()> {
     let (outcome, error) = match &done.did {
@@ -232,11 +244,10 @@ fn tell(done: &Done, json: bool) -> std::io::Result<()> {
     let (id, took) = (done.work.id.to_string(), done.took.as_millis() as u64);
     let mut out = std::io::stdout().lock();
     if json {
-        let line = json!({
-            "id": id, "queue": &*done.work.body.queue, "stage": &*done.work.stage,
-            "attempt": done.work.attempt, "outcome": outcome, "error": error, "duration_ms": took,
-        });
-        return writeln!(out, "{line}");
+        let (queue, stage) = (&*done.work.body.queue, &*done.work.stage);
+        let attempt = done.work.attempt;
+        let line = Line { id: &id, queue, stage, attempt, outcome, error, duration_ms: took };
+        return writeln!(out, "{}", serde_json::to_string(&line)?);
     }
     match error {
         Some(error) => writeln!(out, "{id} {outcome}: {}", super::show::printable(error)),

@@ -56,8 +56,8 @@ async fn directory(
 ) -> anyhow::Result<Target> {
     if !create && !holds_a_store(&dir)? {
         let said = format!(
-            "there is no queue in {}; start one with `windrow serve`, or say where it is with \
-             --data-dir, --store or --server",
+            "there is no queue in {}; start one with `windrow serve` or `windrow enqueue --create`, \
+             or say where it is with --data-dir, --store or --server",
             dir.display()
         );
         return Err(Stop::new(Exit::NotFound, said).into());
@@ -116,6 +116,7 @@ fn token(reach: &Reach, of_profile: Option<PathBuf>) -> anyhow::Result<Option<To
             path.as_deref().map(in_file).transpose()?
         }
     };
-    let read = |text: String| Token::new(text.trim()).map_err(|error| Stop::usage(error.to_string()));
+    let read =
+        |text: String| Token::new(text.trim()).map_err(|error| Stop::usage(error.to_string()));
     Ok(text.map(read).transpose()?)
 }

@@ -135,7 +135,8 @@ impl Here {
 
     pub(super) async fn close(self) {
         self.app.stop();
-        let beside = std::mem::take(&mut *self.beside.lock().unwrap_or_else(PoisonError::into_inner));
+        let beside =
+            std::mem::take(&mut *self.beside.lock().unwrap_or_else(PoisonError::into_inner));
         for task in beside {
             task.abort();
             let _ended = task.await;

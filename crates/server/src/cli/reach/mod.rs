@@ -24,6 +24,7 @@ pub(super) use here::Here;
 
 use super::config::Source;
 use super::exit::{Exit, Problem, Stop, missed};
+use super::show::say;
 
 /// How often a request that can be repeated is sent before it is given up.
 const TRIES: u32 = 3;
@@ -82,13 +83,20 @@ impl Reach {
         self.find(false, false).await
     }
 
+    /// Says something to whoever wants to know more.
+    pub(super) fn say(&self, words: &str) {
+        if self.verbose {
+            say(words);
+        }
+    }
+
     async fn find(&self, create: bool, may_say: bool) -> anyhow::Result<Target> {
         let target = find::find(self, create).await?;
-        if self.verbose && may_say {
-            match &target {
-                Target::Wire(client) => eprintln!("windrow: asking {}", client.address()),
-                Target::Here(here) => eprintln!("windrow: using {}", here.shown()),
-            }
+        if may_say {
+            self.say(&match &target {
+                Target::Wire(client) => format!("asking {}", client.address()),
+                Target::Here(here) => format!("using {}", here.shown()),
+            });
         }
         Ok(target)
     }

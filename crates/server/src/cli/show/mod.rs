@@ -4,9 +4,10 @@
 mod table;
 mod time;
 
+use std::collections::HashMap;
 use std::io::{self, IsTerminal as _, Write};
 
-use serde::de::DeserializeOwned;
+use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -30,6 +31,25 @@ impl Told {
         Told::of(read(body)?)
     }
 
+    /// A field as it was said, texts without their quotes; nothing for nothing.
+    pub(super) fn verbatim(&self, name: &str) -> String {
+        let fields: HashMap<String, &RawValue> =
+            serde_json::from_str(self.raw.get()).unwrap_or_default();
+        match (&self.seen[name], fields.get(name)) {
+            (Value::String(text), _) => printable(text),
+            (_, Some(raw)) if raw.get() != "null" => printable(raw.get()),
+            _ => String::new(),
+        }
+    }
+
+    /// The parts of a list in it.
+    pub(super) fn each(&self, name: &str) -> Result<Vec<Told>, Stop> {
+        let mut fields: HashMap<String, &RawValue> = read(self.raw.get().as_bytes())?;
+        let Some(list) = fields.remove(name) else { return Ok(Vec::new()) };
+        let parts: Vec<Box<RawValue>> = read(list.get().as_bytes())?;
+        parts.into_iter().map(Told::of).collect()
+    }
+
     /// As one line of JSON.
     pub(super) fn print(&self, out: &mut impl Write) -> io::Result<()> {
         // Bodies are sent without line breaks; a proxy may see that otherwise.
@@ -38,7 +58,7 @@ impl Told {
 }
 
 /// What stands in an answer.
-pub(super) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Stop> {
+pub(super) fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Stop> {
     serde_json::from_slice(body).map_err(|error| {
         Stop::new(Exit::Failed, format!("the server's answer is not understood: {error}"))
     })
@@ -81,5 +101,6 @@ pub(super) fn is_coloured() -> bool {
 
 /// Says something that is no data.
 pub(super) fn say(words: &str) {
-    eprintln!("windrow: {words}");
+    // Whoever closed standard error does not want to know.
+    let _told = writeln!(io::stderr().lock(), "windrow: {words}");
 }

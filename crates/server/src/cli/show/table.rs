@@ -103,7 +103,7 @@ fn line(
         }
         owed += widths[*at] - cell.text.chars().count() + 2;
     }
-    writeln!(out, "{text}")
+    writeln!(out, "{}", text.trim_end())
 }
 
 #[cfg(test)]

@@ -40,9 +40,10 @@ pub(crate) fn duration_ms(text: &str) -> Result<u64, String> {
         unit => UNITS.iter().find(|(_, name)| *name == unit).ok_or_else(wrong)?.0,
     };
     let number: u64 = number.parse().map_err(|_| wrong())?;
-    number.checked_mul(length).filter(|ms| *ms <= 100 * 366 * 86_400_000).ok_or_else(|| {
-        "is more than a hundred years; leave it out instead".to_owned()
-    })
+    number
+        .checked_mul(length)
+        .filter(|ms| *ms <= 100 * 366 * 86_400_000)
+        .ok_or_else(|| "is more than a hundred years; leave it out instead".to_owned())
 }
 
 #[cfg(test)]
