@@ -226,10 +226,11 @@ async fn many(target: &Target, which: &Which, verb: &Verb, filter: &str) -> anyh
     let matches = if matched == 1 { "matches" } else { "match" };
     let mut out = std::io::stdout().lock();
     if which.dry_run {
-        return Ok(match which.reach.json {
+        match which.reach.json {
             true => counted_first.print(&mut out)?,
             false => writeln!(out, "{items} {matches}; nothing was changed")?,
-        });
+        }
+        return Ok(());
     }
     if matched == 0 {
         say("no item is like that; nothing was changed");

@@ -136,4 +136,20 @@ mod tests {
             assert!(page.contains(&row), "docs/reference/cli.md does not have this row\n{row}");
         }
     }
+
+    #[test]
+    fn the_page_has_every_key_of_a_filter_and_names_every_command() {
+        use clap::CommandFactory as _;
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/cli.md");
+        let page = std::fs::read_to_string(page).expect("the page");
+        for (key, what) in windrow_wire::filter::KEYS {
+            let row = format!("| `{key}` | {what} |");
+            assert!(page.contains(&row), "docs/reference/cli.md does not have this row\n{row}");
+        }
+        for command in crate::cli::Cli::command().get_subcommands() {
+            let (name, is_known) = (command.get_name(), ["demo", "help"]);
+            let is_named = page.contains(&format!("`{name}`")) || is_known.contains(&name);
+            assert!(is_named, "docs/reference/cli.md does not name {name}");
+        }
+    }
 }

@@ -131,7 +131,7 @@ pub(super) struct Show {
 }
 
 pub(super) fn show(args: &Show) -> anyhow::Result<()> {
-    each(&args.ids, &args.reach, &[], |out, told| details(out, told))
+    each(&args.ids, &args.reach, &[], details)
 }
 
 #[derive(clap::Args, Debug)]

@@ -10,6 +10,7 @@ mod check;
 pub(crate) mod complete;
 mod config;
 pub(crate) mod data_dir;
+mod doctor;
 mod dump;
 mod enqueue;
 mod exit;
@@ -110,6 +111,8 @@ enum Command {
     View(watch::View),
     /// Say whether work gets done, and what to do if not.
     Health(watch::Health),
+    /// Look for whatever could be in the way, and say what to do.
+    Doctor(doctor::Args),
     /// Remove what is past its keeping, now.
     Sweep(watch::Sweep),
     /// Give tokens to programs and people, list them, and take them back.
@@ -163,6 +166,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Schedule(args) => schedule::run(&args),
         Command::View(args) => watch::view(&args),
         Command::Health(args) => watch::health(&args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Sweep(args) => watch::sweep(&args),
         Command::Token(args) => token::run(args),
         Command::Config(args) => config::run(&args),

@@ -138,10 +138,11 @@ pub(super) fn settings(args: &Settings) -> anyhow::Result<()> {
         let mut out = std::io::stdout().lock();
         if args.set.is_none() && args.changes.is_empty() {
             let told = Told::read(&target.ask(Ask::get(&path)).await?)?;
-            return Ok(match args.reach.json {
+            match args.reach.json {
                 true => told.print(&mut out)?,
                 false => writeln!(out, "{:#}", told.seen)?,
-            });
+            }
+            return Ok(());
         }
         let ask = match &args.set {
             Some(said) => match Payload::of(said)? {

@@ -146,10 +146,11 @@ fn asked(
         let ask = ask.with("tenant", named.tenant.as_ref());
         let told = Told::read(&target.ask(ask).await?)?;
         let mut out = std::io::stdout().lock();
-        Ok(match named.reach.json {
+        match named.reach.json {
             true => told.print(&mut out)?,
             false => print(&mut out, &told.seen)?,
-        })
+        }
+        Ok(())
     })
 }
 

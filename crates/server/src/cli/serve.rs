@@ -1,7 +1,7 @@
 //! `windrow serve`: the queue for any program, until it is told to stop.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -136,10 +136,7 @@ pub(super) fn place(config: &Config) -> anyhow::Result<Place> {
 
 async fn serve(config: &Config) -> anyhow::Result<()> {
     let (place, listen) = (place(config)?, config.listen);
-    let dir = match &place {
-        Place::Directory(dir) => Some(dir.clone()),
-        Place::Database(_) => None,
-    };
+    let dir = directory(&place);
     let mut signals = Signals::new()?;
     let shown = shown(&place)?;
     let tls = config.tls.clone().map(Tls::open).transpose()?;
@@ -167,10 +164,7 @@ async fn serve(config: &Config) -> anyhow::Result<()> {
     let (format, address) = (config.log.0, listener.local_addr()?);
     let scheme = if tls.is_some() { "https" } else { "http" };
     let rpc_address = rpc_listener.as_ref().map(|(_, listener)| listener.local_addr());
-    let _announced = match (dir, rpc_address.transpose()?) {
-        (Some(dir), rpc) => Some(Announced::at(&dir, scheme, address, rpc)?),
-        (None, _) => None,
-    };
+    let _announced = announce(dir, scheme, address, rpc_address.transpose()?)?;
     logs::started(format, scheme, address, &shown);
     config.seeds.iter().for_each(|(variable, key)| logs::named_otherwise(variable, key));
     let is_open = |at: SocketAddr| !at.ip().is_loopback();
@@ -231,6 +225,24 @@ async fn drained(
     let delivered = tokio::time::timeout(within, courier);
     let (served, _in_time, _or_not) = tokio::join!(serving, delivered, handed_back);
     Ok(served??)
+}
+
+/// The directory that holds the store, if one does.
+fn directory(place: &Place) -> Option<PathBuf> {
+    match place {
+        Place::Directory(dir) => Some(dir.clone()),
+        Place::Database(_) => None,
+    }
+}
+
+/// Says beside the store where its server is, for as long as it is there.
+fn announce(
+    dir: Option<PathBuf>,
+    scheme: &str,
+    http: SocketAddr,
+    rpc: Option<SocketAddr>,
+) -> std::io::Result<Option<Announced>> {
+    dir.map(|dir| Announced::at(&dir, scheme, http, rpc)).transpose()
 }
 
 /// Where the store is, without a password.

@@ -49,6 +49,9 @@ WINDROW_ID, WINDROW_QUEUE, WINDROW_STAGE, WINDROW_ATTEMPT, WINDROW_KEY and other
 environment. It may say how far it is: echo '3/40 reading' > \"$WINDROW_PROGRESS\". Ctrl-C or SIGTERM
 takes nothing more, asks commands to end, and hands their items back at no attempt's cost.")]
 pub(super) struct Args {
+    /// The command that does one item, with its arguments.
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<String>,
     /// The queues to take from; all if none is named.
     #[arg(long = "queue", value_name = "QUEUE", add = super::complete::queues())]
     queues: Vec<String>,
@@ -87,9 +90,6 @@ pub(super) struct Args {
     worker: Option<String>,
     #[command(flatten)]
     reach: Reach,
-    /// The command that does one item, with its arguments.
-    #[arg(last = true, required = true, value_name = "COMMAND")]
-    command: Vec<String>,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {

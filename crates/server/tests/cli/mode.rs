@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+use windrow_testkit::servers::postgres::{Durability, Postgres, Version};
+
 use crate::rig::{Data, Server};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -13,16 +15,20 @@ pub(crate) enum Mode {
     Local,
     /// A server that is named, and wants a token.
     Named,
+    /// A database. For sessions that ask for it.
+    Database,
 }
 
 impl Mode {
-    pub(crate) const ALL: [Mode; 3] = [Mode::Directory, Mode::Local, Mode::Named];
+    pub(crate) const USUAL: [Mode; 3] = [Mode::Directory, Mode::Local, Mode::Named];
+    pub(crate) const ALL: [Mode; 4] = [Mode::Directory, Mode::Local, Mode::Named, Mode::Database];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Mode::Directory => "directory",
             Mode::Local => "local",
             Mode::Named => "named",
+            Mode::Database => "database",
         }
     }
 }
@@ -34,6 +40,7 @@ pub(crate) struct World {
     pub(crate) home: Data,
     pub(crate) data: PathBuf,
     pub(crate) server: Option<Server>,
+    database: Option<Postgres>,
 }
 
 impl World {
@@ -47,6 +54,14 @@ impl World {
             assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
             std::fs::write(home.0.join("token"), made.stdout).unwrap();
         }
+        if mode == Mode::Database {
+            let database = Postgres::start(Version::V15, Durability::Real).unwrap();
+            database.create_database("queue").unwrap();
+            let url = database.url("queue");
+            let migrated = windrow().args(["migrate", "--store", &url]).output().unwrap();
+            assert!(migrated.status.success(), "{}", String::from_utf8_lossy(&migrated.stderr));
+            return World { mode, home, data, server: None, database: Some(database) };
+        }
         let server = Server::start(&place, &[("HOME", home.0.to_str().unwrap())]);
         let server = match mode {
             // It leaves an empty store behind.
@@ -54,9 +69,9 @@ impl World {
                 server.stop();
                 None
             }
-            Mode::Local | Mode::Named => Some(server),
+            Mode::Local | Mode::Named | Mode::Database => Some(server),
         };
-        World { mode, home, data, server }
+        World { mode, home, data, server, database: None }
     }
 
     /// A line for the shell, in this world.
@@ -72,7 +87,11 @@ impl World {
             .current_dir(&self.home.0);
         command.env("PATH", path).env("HOME", &self.home.0).env("TMPDIR", &self.home.0);
         command.env("TERM", "dumb");
+        if let Some(database) = &self.database {
+            command.env("WINDROW_STORE__URL", database.url("queue"));
+        }
         match (self.mode, &self.server) {
+            (Mode::Database, _) => {}
             (Mode::Named, Some(server)) => {
                 command.env("WINDROW_SERVER", format!("http://{}", server.address));
                 command.env("WINDROW_TOKEN_FILE", self.home.0.join("token"));

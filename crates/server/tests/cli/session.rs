@@ -3,10 +3,11 @@
 use crate::mode::{Mode, World};
 use crate::plain::Plain;
 
-/// In which modes a session is played: all, unless its first line says `modes: directory local`.
+/// In which modes a session is played: the usual three, unless its first line says
+/// `modes: directory local`.
 pub(crate) fn modes(text: &str) -> Vec<Mode> {
     let first = text.lines().next().unwrap_or_default();
-    let Some(named) = first.strip_prefix("modes: ") else { return Mode::ALL.to_vec() };
+    let Some(named) = first.strip_prefix("modes: ") else { return Mode::USUAL.to_vec() };
     let is_named = |mode: &Mode| named.split_whitespace().any(|name| name == mode.name());
     Mode::ALL.into_iter().filter(is_named).collect()
 }

@@ -121,8 +121,11 @@ impl From<Ask> for http::Ask {
 
 /// What may stand in a path or behind a question mark.
 fn encode(text: &str, into: &mut String) {
+    // A dot, or two, would lead elsewhere.
+    let is_way = matches!(text, "." | "..");
     for byte in text.bytes() {
         match byte {
+            b'.' if !is_way => into.push('.'),
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'~' => {
                 into.push(char::from(byte));
             }
@@ -144,6 +147,7 @@ mod tests {
         let ask = ask.with("queue", None::<&str>).with("limit", Some("2"));
         let path = "/api/v1/queues/a%2Fb%20%3F/items?filter=status%3Afailed%20x%26y&limit=2";
         assert_eq!(ask.path, path);
+        assert_eq!(Ask::get(&["..", "a.b"]).path, "/api/v1/%2E%2E/a.b");
         assert!(ask.is_repeatable() && !Ask::post(&["sweep"]).is_repeatable());
         assert!(Ask::post(&["items"]).once().is_repeatable());
     }

@@ -38,14 +38,18 @@ pub(super) async fn find(reach: &Reach, create: bool) -> anyhow::Result<Target> 
         let profile = profile::named(&name)?;
         return wire(reach, &profile.server.clone(), Some(profile));
     }
-    let layers = reach.source.layers()?;
-    let layers = layers.with_flag("--data-dir", "store.data_dir", reach.data_dir.clone())?;
-    let layers = layers.with_flag("--store", "store.url", reach.store.clone())?;
-    let config = Config::new(&layers)?;
+    let config = configured(reach)?;
     match serve::place(&config)? {
         Place::Directory(dir) => directory(reach, &config, dir, create).await,
         place => Ok(Target::Here(Box::new(Here::begin(place, &config).await?))),
     }
+}
+
+/// What a server here would be told, with these flags.
+pub(super) fn configured(reach: &Reach) -> anyhow::Result<Config> {
+    let layers = reach.source.layers()?;
+    let layers = layers.with_flag("--data-dir", "store.data_dir", reach.data_dir.clone())?;
+    Config::new(&layers.with_flag("--store", "store.url", reach.store.clone())?)
 }
 
 async fn directory(

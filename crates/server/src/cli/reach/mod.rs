@@ -25,6 +25,7 @@ pub(super) use here::Here;
 use super::config::Source;
 use super::exit::{Exit, Problem, Stop, missed};
 use super::show::say;
+use crate::config::Config;
 
 /// How often a request that can be repeated is sent before it is given up.
 const TRIES: u32 = 3;
@@ -90,19 +91,29 @@ impl Reach {
         }
     }
 
+    /// What a server here would be told.
+    pub(super) fn configured(&self) -> anyhow::Result<Config> {
+        find::configured(self)
+    }
+
     async fn find(&self, create: bool, may_say: bool) -> anyhow::Result<Target> {
         let target = find::find(self, create).await?;
         if may_say {
-            self.say(&match &target {
-                Target::Wire(client) => format!("asking {}", client.address()),
-                Target::Here(here) => format!("using {}", here.shown()),
-            });
+            self.say(&target.shown());
         }
         Ok(target)
     }
 }
 
 impl Target {
+    /// Who answers, in words.
+    pub(super) fn shown(&self) -> String {
+        match self {
+            Target::Wire(client) => format!("asking {}", client.address()),
+            Target::Here(here) => format!("using {}", here.shown()),
+        }
+    }
+
     /// Asks, and gives the answer's body. What is a problem becomes the end of the command.
     pub(super) async fn ask(&self, ask: Ask) -> Result<Bytes, Stop> {
         let (status, body) = match self {
