@@ -7,7 +7,9 @@ use anyhow::Context as _;
 use axum::body::Bytes;
 use serde::Serialize;
 use serde_json::value::RawValue;
+use sha2::{Digest as _, Sha256};
 use windrow_wire::bytes::{Base64, Json};
+use windrow_wire::item::BlobRef;
 use windrow_wire::new::NewItem;
 
 use super::exit::{Exit, Stop};
@@ -18,6 +20,8 @@ use super::{counted, with_target_or_new};
 /// Lines that go in one request, and their bytes.
 const BATCH: usize = 500;
 const BATCH_BYTES: usize = 4 * 1024 * 1024;
+/// Bytes from which on a payload goes by itself, as a blob.
+const APART: usize = 1024 * 1024;
 
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
@@ -176,12 +180,32 @@ impl Payload {
         Ok(Json::of(said.trim()).map_or(Payload::Bytes(said.into()), Payload::Json))
     }
 
+    fn len(&self) -> usize {
+        match self {
+            Payload::Json(json) => json.text().len(),
+            Payload::Bytes(bytes) => bytes.len(),
+        }
+    }
+
     fn in_bytes(bytes: Vec<u8>) -> Payload {
         match Json::read(bytes.trim_ascii()) {
             Some(json) => Payload::Json(json),
             None => Payload::Bytes(bytes),
         }
     }
+}
+
+/// Sends a large payload by itself, and gives what an item says of it.
+async fn kept_apart(target: &Target, args: &Args, payload: Payload) -> anyhow::Result<BlobRef> {
+    let bytes = match payload {
+        Payload::Json(json) => json.into_bytes(),
+        Payload::Bytes(bytes) => bytes,
+    };
+    let (hash, len) = (Sha256::digest(&bytes).into(), bytes.len() as u64);
+    let blob = BlobRef::from(windrow_core::item::BlobRef { hash, len });
+    let ask = Ask::put(&["blobs", &blob.sha256]).with("tenant", args.tenant.as_ref());
+    target.ask(ask.of_type("application/octet-stream", bytes.into())).await?;
+    Ok(blob)
 }
 
 async fn one(target: &Target, args: &Args, mut item: Fields) -> anyhow::Result<()> {
@@ -192,7 +216,17 @@ async fn one(target: &Target, args: &Args, mut item: Fields) -> anyhow::Result<(
         Some(Payload::Json(json)) if !is_json => Some(Payload::Bytes(json.into_bytes())),
         payload => payload,
     };
-    item.either(("payload", "payload_base64"), payload)?;
+    match payload {
+        Some(payload) if payload.len() > APART => {
+            let kind = match payload {
+                Payload::Json(_) => "application/json",
+                Payload::Bytes(_) => "application/octet-stream",
+            };
+            item.set("content_type", Some(args.content_type.as_deref().unwrap_or(kind)))?;
+            item.set("payload_ref", Some(kept_apart(target, args, payload).await?))?;
+        }
+        payload => item.either(("payload", "payload_base64"), payload)?,
+    }
     let ask = Ask::post(&["queues", &args.queue, "items"]).json(&item)?.once();
     let told = Told::read(&target.ask(ask).await?)?;
     let mut out = std::io::stdout().lock();

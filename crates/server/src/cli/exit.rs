@@ -108,13 +108,14 @@ pub(super) fn exit_of(status: u16, code: &str) -> Exit {
 /// A server that did not answer.
 pub(super) fn missed(missed: Missed) -> Stop {
     match missed {
-        Missed::NotSent(why) => Stop::new(
-            Exit::Unreachable,
-            format!(
-                "{why}; nothing was written. Start a server there with `windrow serve`, or name \
-                 another with --server"
-            ),
-        ),
+        Missed::NotSent(why) => {
+            let remedy = if why.contains("is not trusted") {
+                "Name the server with --server as its certificate does, and who made that with --ca"
+            } else {
+                "Start a server there with `windrow serve`, or name another with --server"
+            };
+            Stop::new(Exit::Unreachable, format!("{why}; nothing was written. {remedy}"))
+        }
         Missed::Lost(why) => Stop::new(
             Exit::Unreachable,
             format!("the server did not answer ({why}); it is not known whether it was done"),

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::http::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderName, HeaderValue};
+use axum::http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderName, HeaderValue};
 use axum::http::{Method, Request};
 use serde::Serialize;
 use windrow_client::http;
@@ -104,7 +104,7 @@ impl Ask {
     /// The request for a router in this process.
     pub(super) fn request(self) -> axum::http::Result<Request<Body>> {
         let mut request = Request::builder().method(self.method).uri(self.path);
-        request = request.header(HOST, "localhost");
+        request = request.header(HOST, "localhost").header(CONTENT_LENGTH, self.body.len());
         for (name, value) in self.headers {
             request = request.header(name, value);
         }
