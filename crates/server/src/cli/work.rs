@@ -154,6 +154,8 @@ where
     Q: Queue + 'static,
     P: Payloads + Clone + 'static,
 {
+    // Before anything is taken, so that nothing is lost to a signal.
+    let mut signals = super::serve::Signals::new()?;
     let stop = watch::Sender::new(false);
     let place = Place {
         queue,
@@ -179,7 +181,6 @@ where
             place.work(&worker, wait, &quota, each).await
         });
     }
-    let mut signals = super::serve::Signals::new()?;
     let mut refused = None;
     loop {
         tokio::select! {
