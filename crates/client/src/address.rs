@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A host and a port, read from a URL such as `http://127.0.0.1:7117`, `https://queue.example.com` or
-/// `rpc://127.0.0.1:7118`.
+/// A host and a port, read from a URL such as `http://127.0.0.1:7117`, `https://queue.example.com`
+/// or `rpc://127.0.0.1:7118`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Address {
     scheme: &'static str,

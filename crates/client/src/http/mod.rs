@@ -1,8 +1,8 @@
 //! The queue over HTTP.
 //!
 //! `queue.rs` turns the verbs of the port into calls, `said.rs` writes their bodies, `seen/` reads
-//! the answers, and `connection.rs` carries both. [`Client::send`] and [`Client::open`] carry anything
-//! else that a server can be asked.
+//! the answers, and `connection.rs` carries both. [`Client::send`] and [`Client::open`] carry
+//! anything else that a server can be asked.
 
 mod connection;
 mod queue;

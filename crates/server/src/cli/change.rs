@@ -24,7 +24,11 @@ const LOOK: Duration = Duration::from_millis(100);
 #[derive(clap::Args, Debug)]
 pub(super) struct Which {
     /// Ids of items; or a filter, such as status:failed queue:thumbs.
-    #[arg(value_name = "ID|FILTER", required_unless_present = "all", add = super::complete::either())]
+    #[arg(
+        value_name = "ID|FILTER",
+        required_unless_present = "all",
+        add = super::complete::either(),
+    )]
     words: Vec<String>,
     /// Every item there is.
     #[arg(long, conflicts_with = "words")]

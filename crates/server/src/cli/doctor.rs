@@ -15,7 +15,8 @@ use super::{Stop, counted, exit::Exit, runtime};
 #[command(after_help = "\
 Examples:
   windrow doctor
-      Looks at everything that could be in the way, and says what to do. Ends with 1 if something is.
+      Looks at everything that could be in the way, and says what to do. Ends with 1 if something
+      is.
   windrow doctor --store postgres://windrow@db.example/queue
   windrow doctor --json | jq 'select(.status != \"green\")'")]
 pub(super) struct Args {

@@ -138,7 +138,8 @@ pub(super) fn show(args: &Show) -> anyhow::Result<()> {
 #[command(after_help = "\
 Examples:
   windrow explain 01a1e554-9c99-7001-b210-29840971dd42
-      Why it is where it is, what went wrong last, when it is tried again, and what would move it on.
+      Why it is where it is, what went wrong last, when it is tried again, and what would move it
+      on.
   windrow explain 01a1e554-9c99-7001-b210-29840971dd42 --json | jq -r '.reasons[].code'")]
 pub(super) struct Explain {
     /// Ids of items.
@@ -287,7 +288,12 @@ pub(super) struct Tree {
     #[arg(long, default_value_t = 3, value_name = "N")]
     depth: usize,
     /// How many children of each item to show.
-    #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=200))]
+    #[arg(
+        long,
+        default_value_t = 20,
+        value_name = "N",
+        value_parser = clap::value_parser!(u16).range(1..=200),
+    )]
     children: u16,
     #[command(flatten)]
     reach: Reach,

@@ -51,10 +51,10 @@ Begin:
   windrow work --queue thumbs -- ./make-thumb.sh
   windrow list status:failed
 
-Commands find the queue that `windrow serve` would use here, whether its server runs or not; --server
-or --data-dir name another. Data goes to standard output, words to standard error. Exit codes: 0 done,
-1 failed, 2 wrong command line, 3 not found, 4 denied, 5 unreachable, 6 nothing to claim, 7 some
-refused, 8 lease lost."
+Commands find the queue that `windrow serve` would use here, whether its server runs or not;
+--server or --data-dir name another. Data goes to standard output, words to standard error. Exit
+codes: 0 done, 1 failed, 2 wrong command line, 3 not found, 4 denied, 5 unreachable, 6 nothing to
+claim, 7 some refused, 8 lease lost."
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]

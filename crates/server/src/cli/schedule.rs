@@ -14,7 +14,7 @@ use super::with_target;
 #[command(after_help = "\
 Examples:
   windrow schedule put nightly --cron '0 3 * * *' --zone Europe/Berlin --queue reports
-  windrow schedule put poll --cron '*/5 * * * *' --queue mail --payload '{\"box\": \"in\"}' --overlap skip
+  windrow schedule put poll --cron '*/5 * * * *' --queue mail --payload '\"in\"' --overlap skip
   windrow schedule list
   windrow schedule preview nightly --count 3
   windrow schedule run nightly")]

@@ -145,7 +145,12 @@ pub(super) struct Events {
     #[arg(long, short)]
     follow: bool,
     /// Only these queues.
-    #[arg(long = "queue", value_name = "QUEUE", requires = "follow", add = super::complete::queues())]
+    #[arg(
+        long = "queue",
+        value_name = "QUEUE",
+        requires = "follow",
+        add = super::complete::queues(),
+    )]
     queues: Vec<String>,
     /// Only these tenants.
     #[arg(long = "tenant", value_name = "TENANT", requires = "follow")]

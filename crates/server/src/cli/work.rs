@@ -46,8 +46,8 @@ Its exit code says what becomes of the item:
   66  failed for good: it is gone   99  skipped; standard error says why
 
 WINDROW_ID, WINDROW_QUEUE, WINDROW_STAGE, WINDROW_ATTEMPT, WINDROW_KEY and others are in its
-environment. It may say how far it is: echo '3/40 reading' > \"$WINDROW_PROGRESS\". Ctrl-C or SIGTERM
-takes nothing more, asks commands to end, and hands their items back at no attempt's cost.")]
+environment. It may say how far it is: echo '3/40 reading' > \"$WINDROW_PROGRESS\". Ctrl-C or
+SIGTERM takes nothing more, asks commands to end, and hands their items back: no attempt is lost.")]
 pub(super) struct Args {
     /// The command that does one item, with its arguments.
     #[arg(last = true, required = true, value_name = "COMMAND")]
@@ -56,7 +56,12 @@ pub(super) struct Args {
     #[arg(long = "queue", value_name = "QUEUE", add = super::complete::queues())]
     queues: Vec<String>,
     /// How many items at once.
-    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(
+        long,
+        default_value_t = 1,
+        value_name = "N",
+        value_parser = clap::value_parser!(u16).range(1..=1000),
+    )]
     concurrency: u16,
     /// Only items in these stages.
     #[arg(long = "stage", value_name = "STAGE", add = super::complete::stages())]

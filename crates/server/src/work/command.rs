@@ -54,7 +54,8 @@ pub(crate) struct Ran {
     pub(crate) words: String,
 }
 
-/// Runs a program until it ends, or until `stop` says why it must. How far it is goes to `progress`.
+/// Runs a program until it ends, or until `stop` says why it must. How far it is goes to
+/// `progress`.
 pub(crate) async fn run(
     argv: &[String],
     environment: Vec<(&'static str, String)>,

@@ -1,8 +1,8 @@
 //! How far a command is: lines that it writes to a file descriptor of its own.
 //!
-//! `3/40 reading` says that three of forty are done, `30%` the same of a hundred, and any other line
-//! is a message. The last line counts. The descriptor's number is in WINDROW_PROGRESS_FD, and a path
-//! that leads to it in WINDROW_PROGRESS, for shells that cannot name a large number.
+//! `3/40 reading` says that three of forty are done, `30%` the same of a hundred, and any other
+//! line is a message. The last line counts. The descriptor's number is in WINDROW_PROGRESS_FD, and
+//! a path that leads to it in WINDROW_PROGRESS, for shells that cannot name a large number.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};

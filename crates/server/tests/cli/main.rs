@@ -3,8 +3,8 @@
 //! A session is a text file in `sessions/`: lines that begin with `$ ` are given to `sh`, and what
 //! follows is what they print, `! ` before what went to standard error, and `[3]` for an exit code
 //! that is not 0. Every session runs three times: on a data directory, on the same with a server
-//! that is found by itself, and on a server that is named and wants a token. It must print the same.
-//! Some run on a database too.
+//! that is found by itself, and on a server that is named and wants a token. It must print the
+//! same. Some run on a database too.
 //! `UPDATE=1` writes down what is printed now.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 

@@ -60,8 +60,8 @@ async fn directory(
 ) -> anyhow::Result<Target> {
     if !create && !holds_a_store(&dir)? {
         let said = format!(
-            "there is no queue in {}; start one with `windrow serve` or `windrow enqueue --create`, \
-             or say where it is with --data-dir, --store or --server",
+            "there is no queue in {}; start one with `windrow serve` or `windrow enqueue \
+             --create`, or say where it is with --data-dir, --store or --server",
             dir.display()
         );
         return Err(Stop::new(Exit::NotFound, said).into());
@@ -81,8 +81,8 @@ fn through_its_server(reach: &Reach, dir: &Path, locked: &Locked) -> anyhow::Res
         Some(said) => wire(reach, &said.http, None),
         None => {
             let said = format!(
-                "{} is in use by {}, and no server there says where it listens; wait until it ends, \
-                 or name a server with --server",
+                "{} is in use by {}, and no server there says where it listens; wait until it \
+                 ends, or name a server with --server",
                 dir.display(),
                 locked.by
             );
