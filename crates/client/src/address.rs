@@ -3,7 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A host and a port, read from a URL such as `http://127.0.0.1:7117` or `rpc://127.0.0.1:7118`.
+/// A host and a port, read from a URL such as `http://127.0.0.1:7117`, `https://queue.example.com`
+/// or `rpc://127.0.0.1:7118`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Address {
     scheme: &'static str,
@@ -21,12 +22,24 @@ pub struct NotAnAddress {
 }
 
 const HTTP: (&str, u16) = ("http", 7117);
+const HTTPS: (&str, u16) = ("https", 443);
 const RPC: (&str, u16) = ("rpc", 7118);
 
 impl Address {
     /// The host and the port, with a colon between them.
     pub fn authority(&self) -> &str {
         &self.authority
+    }
+
+    /// The host alone, without the brackets of an IPv6 address.
+    pub fn host(&self) -> &str {
+        let host = self.authority.rsplit_once(':').map_or(&*self.authority, |(host, _)| host);
+        host.trim_matches(['[', ']'])
+    }
+
+    /// Whether the connection is encrypted.
+    pub fn is_encrypted(&self) -> bool {
+        self.scheme == HTTPS.0
     }
 }
 
@@ -40,9 +53,6 @@ impl Address {
         let bad = |why| NotAnAddress { said: text.to_owned(), why, scheme };
         let rest = match text.split_once("://") {
             Some((said, rest)) if said == scheme => rest,
-            Some(("https", _)) => {
-                return Err(bad("TLS is for a proxy beside the client, so far"));
-            }
             Some(_) => return Err(bad("its scheme is another")),
             None => text,
         };
@@ -71,7 +81,8 @@ impl FromStr for Address {
 
     /// Where a server listens for HTTP.
     fn from_str(text: &str) -> Result<Address, NotAnAddress> {
-        Address::read(text, HTTP)
+        let is_encrypted = text.starts_with("https://");
+        Address::read(text, if is_encrypted { HTTPS } else { HTTP })
     }
 }
 
@@ -93,6 +104,8 @@ mod tests {
             ("queue.example:80", "queue.example:80"),
             ("http://[::1]:9", "[::1]:9"),
             ("http://[::1]", "[::1]:7117"),
+            ("https://queue.example", "queue.example:443"),
+            ("https://[::1]:9", "[::1]:9"),
         ] {
             let address = text.parse::<Address>();
             assert_eq!(address.as_ref().map(Address::authority), Ok(authority), "{text}");
@@ -108,6 +121,8 @@ mod tests {
         ] {
             assert_eq!(Address::rpc(text).map(|address| address.to_string()), Ok(shown.to_owned()));
         }
+        let encrypted = "https://[::1]:9".parse::<Address>().expect("an address");
+        assert_eq!((encrypted.host(), encrypted.is_encrypted()), ("::1", true));
         let error = Address::rpc("http://127.0.0.1:7117").expect_err("another wire");
         assert!(error.to_string().contains("rpc://host:port"), "{error}");
     }
@@ -116,7 +131,6 @@ mod tests {
     fn what_is_no_address_is_refused_with_a_reason() {
         for (text, why) in [
             ("", "missing"),
-            ("https://x", "TLS"),
             ("ftp://x", "scheme"),
             ("http://x/api", "more in it"),
             ("http://u:p@x", "more in it"),

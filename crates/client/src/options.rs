@@ -1,6 +1,7 @@
 //! How a client introduces itself, and how patient it is.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// What can be chosen. The defaults suit a worker beside its server.
@@ -16,6 +17,8 @@ pub struct Options {
     pub within: Duration,
     /// Connections that are kept open while nobody uses them. Over RPC there is one, for all calls.
     pub idle_max: usize,
+    /// The certificates to trust over https instead of the system's, in PEM.
+    pub roots: Option<PathBuf>,
 }
 
 impl Default for Options {
@@ -25,6 +28,7 @@ impl Default for Options {
             attempt: Duration::from_secs(30),
             within: Duration::from_secs(60),
             idle_max: 64,
+            roots: None,
         }
     }
 }

@@ -21,6 +21,8 @@ mod webhooks;
 mod work;
 mod workers;
 
+use std::io::Write as _;
+
 use clap::Parser;
 
 /// What one thread allocates another one frees, all the time: the system's allocator is slow at it.
@@ -28,14 +30,19 @@ use clap::Parser;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> std::process::ExitCode {
+    cli::complete::answer();
     match cli::run(cli::Cli::parse()) {
         Ok(()) => std::process::ExitCode::SUCCESS,
         // Whoever read the output has seen enough.
         Err(error) if is_closed_pipe(&error) => std::process::ExitCode::SUCCESS,
         Err(error) if error.is::<logs::Said>() => std::process::ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("windrow: {error:#}");
-            std::process::ExitCode::FAILURE
+            let stop = error.downcast_ref::<cli::Stop>();
+            if stop.is_none_or(|stop| !stop.message.is_empty()) {
+                // Whoever closed standard error does not want to know.
+                let _told = writeln!(std::io::stderr(), "windrow: {error:#}");
+            }
+            stop.map_or(std::process::ExitCode::FAILURE, |stop| stop.exit.code().into())
         }
     }
 }

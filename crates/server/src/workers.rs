@@ -17,7 +17,7 @@ use windrow_store::blobs::Blobs as _;
 
 use crate::logs;
 use crate::store::Queue;
-use crate::work::shift::{Place, Shift};
+use crate::work::shift::{Place, Quota, Shift};
 use crate::work::{Declared, Payloads};
 
 /// The worker that is there without being declared.
@@ -73,7 +73,8 @@ impl Workers {
                 let poll = self.plan.poll;
                 self.at_work.spawn(async move {
                     let each = |done: &_| logs::worked(&worker.name, done);
-                    place.work(&worker, poll, each).await;
+                    // It ends only when the server stops.
+                    let _stopped = place.work(&worker, poll, &Quota::endless(), each).await;
                 });
             }
         }
@@ -124,7 +125,7 @@ impl Workers {
 
 /// Payloads that are kept beside the store.
 #[derive(Clone, Debug)]
-pub(crate) struct InStore(Arc<Queue>);
+pub(crate) struct InStore(pub(crate) Arc<Queue>);
 
 impl Payloads for InStore {
     async fn read(&self, _lease: LeaseId, work: &Work) -> Result<Vec<u8>, String> {

@@ -10,6 +10,7 @@ pub mod bounds;
 pub mod bytes;
 pub mod claim;
 pub mod event;
+pub mod filter;
 pub mod item;
 pub mod list;
 pub mod new;

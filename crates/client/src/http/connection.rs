@@ -7,8 +7,10 @@ use hyper::header::RETRY_AFTER;
 use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
+use super::tls::Trust;
 use crate::address::Address;
 use crate::repeat::Missed;
 
@@ -18,21 +20,22 @@ type Connection = SendRequest<Full<Bytes>>;
 #[derive(Debug)]
 pub(super) struct Pool {
     address: Address,
+    trust: Trust,
     idle: Mutex<Vec<Connection>>,
     idle_max: usize,
 }
 
 /// What came back.
 #[derive(Debug)]
-pub(super) struct Reply {
-    pub(super) status: StatusCode,
-    pub(super) retry_after_ms: Option<u64>,
-    pub(super) body: Bytes,
+pub struct Reply {
+    pub status: StatusCode,
+    pub retry_after_ms: Option<u64>,
+    pub body: Bytes,
 }
 
 impl Pool {
-    pub(super) fn new(address: Address, idle_max: usize) -> Pool {
-        Pool { address, idle: Mutex::default(), idle_max }
+    pub(super) fn new(address: Address, trust: Trust, idle_max: usize) -> Pool {
+        Pool { address, trust, idle: Mutex::default(), idle_max }
     }
 
     pub(super) fn address(&self) -> &Address {
@@ -59,7 +62,7 @@ impl Pool {
 
     /// Sends a request on a connection that is open, or on a new one. One that the server closed
     /// meanwhile gives the request back unsent.
-    async fn send(
+    pub(super) async fn send(
         &self,
         mut request: Request<Full<Bytes>>,
     ) -> Result<(Connection, hyper::Response<hyper::body::Incoming>), Missed> {
@@ -89,14 +92,28 @@ impl Pool {
         let stream = stream.map_err(|error| refused(&error))?;
         // Small requests leave at once; if the socket refuses that, they leave later.
         let _sooner = stream.set_nodelay(true);
-        let (sender, connection) =
-            http1::handshake(TokioIo::new(stream)).await.map_err(|error| refused(&error))?;
-        // What it dies of, whoever waits for an answer on it is told.
-        tokio::spawn(async move {
-            let _ended = connection.await;
-        });
-        Ok(sender)
+        let begun = if self.address.is_encrypted() {
+            let stream = self.trust.connect(self.address.host(), stream).await;
+            let distrusted =
+                |why| Missed::NotSent(format!("{} is not trusted: {why}", self.address));
+            begin(stream.map_err(distrusted)?).await
+        } else {
+            begin(stream).await
+        };
+        begun.map_err(|error| refused(&error))
     }
+}
+
+async fn begin<S>(stream: S) -> hyper::Result<Connection>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    // What it dies of, whoever waits for an answer on it is told.
+    tokio::spawn(async move {
+        let _ended = connection.await;
+    });
+    Ok(sender)
 }
 
 /// What an error says, with what it is about: hyper's own words leave that out.

@@ -1,19 +1,21 @@
 //! The queue over HTTP.
 //!
 //! `queue.rs` turns the verbs of the port into calls, `said.rs` writes their bodies, `seen/` reads
-//! the answers, and `connection.rs` carries both.
+//! the answers, and `connection.rs` carries both. [`Client::send`] and [`Client::open`] carry
+//! anything else that a server can be asked.
 
 mod connection;
 mod queue;
 mod said;
 mod seen;
+mod tls;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::Full;
 use hyper::body::Bytes;
-use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, HeaderValue};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, StatusCode};
 use parking_lot::Mutex;
 use rand::RngExt as _;
@@ -23,7 +25,9 @@ use tokio::time::{Instant, sleep, timeout};
 use windrow_core::RequestId;
 use windrow_core::queue::{Answered, Error, Refused};
 
-use self::connection::{Pool, Reply};
+use self::connection::Pool;
+pub use self::connection::Reply;
+use self::tls::Trust;
 use crate::address::{Address, NotAnAddress};
 use crate::options::Options;
 use crate::repeat::{Attempts, Missed, Next};
@@ -58,6 +62,18 @@ struct Call {
     wait: Duration,
 }
 
+/// Something to ask that is no verb of the port, as HTTP has it.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    pub method: Method,
+    /// With what stands after the question mark.
+    pub path: String,
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+    pub body: Bytes,
+    /// How long the server may think about it on purpose.
+    pub wait: Duration,
+}
+
 impl Call {
     fn look(path: String) -> Call {
         Call { method: Method::GET, path, body: Bytes::new(), request: None, wait: Duration::ZERO }
@@ -80,7 +96,8 @@ impl Client {
             value.set_sensitive(true);
             value
         });
-        let pool = Pool::new(address, options.idle_max);
+        let trust = Trust::in_file(options.roots.clone());
+        let pool = Pool::new(address, trust, options.idle_max);
         let random = Mutex::new(rand::make_rng());
         let host = host.unwrap_or(HeaderValue::from_static("localhost"));
         Ok(Client { shared: Arc::new(Shared { pool, options, host, bearer, random }) })
@@ -89,6 +106,37 @@ impl Client {
     /// Where the server is.
     pub fn address(&self) -> &Address {
         self.shared.pool.address()
+    }
+
+    /// Asks once, and waits for all of the answer, whatever it is.
+    pub async fn send(&self, ask: Ask) -> Result<Reply, Missed> {
+        let longest = self.shared.options.attempt + ask.wait;
+        let exchanged = timeout(longest, self.shared.pool.exchange(self.raw(ask)?)).await;
+        exchanged.map_err(|_| Missed::Lost(format!("no answer within {longest:?}")))?
+    }
+
+    /// Asks once, and gives the answer as it begins: for one that has no end.
+    pub async fn open(&self, ask: Ask) -> Result<hyper::Response<hyper::body::Incoming>, Missed> {
+        let (_connection, response) = self.shared.pool.send(self.raw(ask)?).await?;
+        Ok(response)
+    }
+
+    fn raw(&self, ask: Ask) -> Result<Request<Full<Bytes>>, Missed> {
+        let Ask { method, path, headers, body, .. } = ask;
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = method;
+        *request.uri_mut() = path.parse().map_err(|_| Missed::NotSent("it is no path".into()))?;
+        self.introduce(request.headers_mut());
+        request.headers_mut().extend(headers.into_iter().map(|(name, value)| (Some(name), value)));
+        Ok(request)
+    }
+
+    /// Who is called, and who calls.
+    fn introduce(&self, headers: &mut HeaderMap) {
+        headers.insert(HOST, self.shared.host.clone());
+        if let Some(bearer) = &self.shared.bearer {
+            headers.insert(AUTHORIZATION, bearer.clone());
+        }
     }
 
     /// The caller's id of a request, or a new one.
@@ -140,12 +188,9 @@ impl Client {
         // Paths are made here, of what a path may hold.
         *request.uri_mut() = call.path.parse().unwrap_or_default();
         let headers = request.headers_mut();
-        headers.insert(HOST, self.shared.host.clone());
+        self.introduce(headers);
         if !call.body.is_empty() {
             headers.insert(CONTENT_TYPE, JSON);
-        }
-        if let Some(bearer) = &self.shared.bearer {
-            headers.insert(AUTHORIZATION, bearer.clone());
         }
         let id = call.request.and_then(|id| HeaderValue::from_str(&id.to_string()).ok());
         if let Some(id) = id {

@@ -36,6 +36,11 @@ impl Caller {
         Caller { name: name.into(), role: Role::Admin, tenant: None, by }
     }
 
+    /// Whoever has the store itself in hand.
+    pub(crate) fn by_hand() -> Caller {
+        Caller::admin("(command line)", By::Given)
+    }
+
     /// Whoever has the secret that runs the declared workers.
     pub(super) fn scheduler() -> Caller {
         let name = "(workers' secret)".into();

@@ -2,12 +2,45 @@
 //! goes wrong.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use windrow_store::embedded::disk::{Disk, RealDisk};
 use windrow_store::embedded::log::LogError;
 use windrow_store::embedded::{OpenError, SnapshotError, holds_store};
+
+/// The file in which a running server says where it is.
+pub(super) const ANNOUNCED: &str = "server.json";
+
+/// A directory that another process has open.
+#[derive(Debug)]
+pub(super) struct Locked {
+    dir: PathBuf,
+    /// Which process that is, as far as it is known.
+    pub(super) by: String,
+}
+
+impl std::fmt::Display for Locked {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (dir, by) = (self.dir.display(), &self.by);
+        write!(
+            f,
+            "{dir} is in use by {by}; stop that process, or use a copy that was made while it was \
+             stopped"
+        )
+    }
+}
+
+impl std::error::Error for Locked {}
+
+/// Whether there is a store in a directory, which need not exist.
+pub(super) fn holds_a_store(path: &Path) -> anyhow::Result<bool> {
+    if !path.is_dir() {
+        return Ok(false);
+    }
+    let disk = RealDisk::open_to_read(path).map_err(|error| untouched(path, &error))?;
+    holds_store(&disk).map_err(|error| untouched(path, &error))
+}
 
 /// A directory, which must hold a store, to read and nothing else.
 pub(super) fn to_read(path: &Path) -> anyhow::Result<Arc<dyn Disk>> {
@@ -45,7 +78,9 @@ pub(crate) fn to_use(path: &Path) -> anyhow::Result<()> {
         let name = entry.map_err(|error| untouched(path, &error))?.file_name();
         let name = name.to_string_lossy().into_owned();
         // What a store leaves that was stopped before its first segment, and a new file system has.
-        if !matches!(name.as_str(), "LOCK" | "lost+found") && !name.starts_with("spare-") {
+        if !matches!(name.as_str(), "LOCK" | "lost+found" | ANNOUNCED)
+            && !name.starts_with("spare-")
+        {
             others.push(name);
         }
     }
@@ -75,10 +110,9 @@ fn untouched(path: &Path, error: &io::Error) -> anyhow::Error {
 pub(crate) fn not_opened(path: &Path, error: &OpenError) -> anyhow::Error {
     let dir = path.display();
     match error {
-        OpenError::Log(LogError::Locked { by }) => anyhow::anyhow!(
-            "{dir} is in use by {by}; stop that process, or use a copy that was made while it was \
-             stopped"
-        ),
+        OpenError::Log(LogError::Locked { by }) => {
+            Locked { dir: path.to_owned(), by: by.clone() }.into()
+        }
         OpenError::Log(LogError::Io { file, source, .. })
         | OpenError::Snapshot(SnapshotError::Io { file, source })
             if source.kind() == io::ErrorKind::PermissionDenied =>

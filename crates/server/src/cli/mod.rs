@@ -1,26 +1,61 @@
 //! The command line.
+//!
+//! `serve` and what looks into a store (`dump`, `check`, `migrate`, `move`, `import`) stand alone.
+//! All other commands ask a queue, wherever it is: [`reach`] finds it, [`show`] prints what it
+//! says, and [`exit`] has the codes with which they end.
 
-mod ask;
 mod blobs;
+mod change;
 mod check;
+pub(crate) mod complete;
 mod config;
 pub(crate) mod data_dir;
+mod doctor;
 mod dump;
+mod enqueue;
+mod exit;
 mod import;
+mod items;
+mod lease;
+mod man;
 mod migrate;
 mod moving;
 pub(crate) mod place;
+mod queues;
+mod reach;
+mod schedule;
 mod serve;
+mod show;
 mod token;
+mod watch;
+mod work;
 
 use clap::{Parser, Subcommand};
+
+pub(crate) use exit::Stop;
+use reach::{Reach, Target};
 
 use crate::demo;
 
 /// A durable ingestion queue: every file, page, chunk, mail and row is an item that is leased,
 /// retried, rolled up, explained and never lost.
 #[derive(Parser, Debug)]
-#[command(name = "windrow", version, arg_required_else_help = true)]
+#[command(
+    name = "windrow",
+    version,
+    arg_required_else_help = true,
+    after_help = "\
+Begin:
+  windrow serve
+  windrow enqueue thumbs '{\"file\": \"cat.jpg\"}'
+  windrow work --queue thumbs -- ./make-thumb.sh
+  windrow list status:failed
+
+Commands find the queue that `windrow serve` would use here, whether its server runs or not;
+--server or --data-dir name another. Data goes to standard output, words to standard error. Exit
+codes: 0 done, 1 failed, 2 wrong command line, 3 not found, 4 denied, 5 unreachable, 6 nothing to
+claim, 7 some refused, 8 lease lost."
+)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -30,6 +65,56 @@ pub(crate) struct Cli {
 enum Command {
     /// Run the queue as a server that any program can use over HTTP or RPC.
     Serve(serve::Args),
+    /// Put an item into a queue, or a stream of them.
+    Enqueue(Box<enqueue::Args>),
+    /// Run a command for every item of a queue.
+    Work(Box<work::Args>),
+    /// Take items, with a lease on them.
+    Claim(lease::Claim),
+    /// Get more time for a lease.
+    Renew(lease::Renew),
+    /// Say how the work on an item ended.
+    Settle(Box<lease::Settle>),
+    /// List items.
+    List(items::List),
+    /// Show everything about items.
+    Show(items::Show),
+    /// Say why items are where they are, and what would move them on.
+    Explain(items::Explain),
+    /// Show an item with everything that it split into.
+    Tree(items::Tree),
+    /// Show the life of an item, or follow what happens.
+    Events(watch::Events),
+    /// Run ended items again.
+    Retry(change::Retry),
+    /// End items that have not ended.
+    Cancel(change::Cancel),
+    /// Remove ended items for good.
+    Delete(change::Delete),
+    /// Give items another priority.
+    Prioritise(change::Prioritise),
+    /// List the queues.
+    Queues(queues::Queues),
+    /// Count items by status.
+    Stats(queues::Stats),
+    /// Show how a queue behaves, or change it.
+    Settings(queues::Settings),
+    /// Hold back what waits in a queue.
+    Pause(queues::Pause),
+    /// Hand it out again.
+    Resume(queues::Resume),
+    /// List the workers that are present.
+    Workers(watch::Workers),
+    /// Enqueue items by the clock.
+    Schedule(schedule::Args),
+    /// Show items in the shapes of other systems.
+    View(watch::View),
+    /// Say whether work gets done, and what to do if not.
+    Health(watch::Health),
+    /// Look for whatever could be in the way, and say what to do.
+    Doctor(doctor::Args),
+    /// Remove what is past its keeping, now.
+    Sweep(watch::Sweep),
     /// Give tokens to programs and people, list them, and take them back.
     Token(token::Args),
     /// Show how a server would be configured.
@@ -49,11 +134,40 @@ enum Command {
     Import(import::Args),
     /// Move a store from a data directory into a database, or back.
     Move(moving::Args),
+    /// Print what a shell needs to complete commands, ids and queues.
+    Completions(complete::Args),
+    /// Print the manual, or write its pages.
+    Man(man::Args),
 }
 
 pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
     match cli.command {
         Command::Serve(args) => serve::run(&args),
+        Command::Enqueue(args) => enqueue::run(&args),
+        Command::Work(args) => work::run(&args),
+        Command::Claim(args) => lease::claim(&args),
+        Command::Renew(args) => lease::renew(&args),
+        Command::Settle(args) => lease::settle(&args),
+        Command::List(args) => items::list(&args),
+        Command::Show(args) => items::show(&args),
+        Command::Explain(args) => items::explain(&args),
+        Command::Tree(args) => items::tree(&args),
+        Command::Events(args) => watch::events(&args),
+        Command::Retry(args) => change::retry(&args),
+        Command::Cancel(args) => change::cancel(&args),
+        Command::Delete(args) => change::delete(&args),
+        Command::Prioritise(args) => change::prioritise(&args),
+        Command::Queues(args) => queues::queues(&args),
+        Command::Stats(args) => queues::stats(&args),
+        Command::Settings(args) => queues::settings(&args),
+        Command::Pause(args) => queues::pause(&args),
+        Command::Resume(args) => queues::resume(&args),
+        Command::Workers(args) => watch::workers(&args),
+        Command::Schedule(args) => schedule::run(&args),
+        Command::View(args) => watch::view(&args),
+        Command::Health(args) => watch::health(&args),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Sweep(args) => watch::sweep(&args),
         Command::Token(args) => token::run(args),
         Command::Config(args) => config::run(&args),
         Command::Demo(args) => demo::run(&args),
@@ -62,6 +176,8 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Migrate(args) => migrate::run(&args),
         Command::Import(args) => import::run(&args),
         Command::Move(args) => moving::run(&args),
+        Command::Completions(args) => complete::run(&args),
+        Command::Man(args) => man::run(&args),
     }
 }
 
@@ -73,4 +189,26 @@ pub(crate) fn counted(count: u64, what: &str) -> String {
 /// Where connections live while a command runs.
 fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()
+}
+
+/// Does something with a queue, which must be there, and lets it go in good order.
+fn with_target(
+    reach: &Reach,
+    command: impl AsyncFnOnce(&Target) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    with_target_or_new(reach, false, command)
+}
+
+/// The same; a data directory without a store may become one.
+fn with_target_or_new(
+    reach: &Reach,
+    create: bool,
+    command: impl AsyncFnOnce(&Target) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    runtime()?.block_on(async {
+        let target = if create { reach.target_or_new().await? } else { reach.target().await? };
+        let done = command(&target).await;
+        target.close().await;
+        done
+    })
 }

@@ -1,7 +1,7 @@
 //! `windrow serve`: the queue for any program, until it is told to stop.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use windrow_store::postgres::Address;
 
 use super::config::Source;
 use super::place::{Place, database};
+use super::reach::Announced;
 use crate::auth::Book;
 use crate::blobs;
 use crate::bulk;
@@ -138,6 +139,7 @@ pub(super) fn place(config: &Config) -> anyhow::Result<Place> {
 
 async fn serve(config: &Config) -> anyhow::Result<()> {
     let (place, listen) = (place(config)?, config.listen);
+    let dir = directory(&place);
     let mut signals = Signals::new()?;
     let shown = shown(&place)?;
     let tls = config.tls.clone().map(Tls::open).transpose()?;
@@ -164,6 +166,8 @@ async fn serve(config: &Config) -> anyhow::Result<()> {
     }
     let (format, address) = (config.log.0, listener.local_addr()?);
     let scheme = if tls.is_some() { "https" } else { "http" };
+    let rpc_address = rpc_listener.as_ref().map(|(_, listener)| listener.local_addr());
+    let _announced = announce(dir, scheme, address, rpc_address.transpose()?)?;
     logs::started(format, scheme, address, &shown);
     config.seeds.iter().for_each(|(variable, key)| logs::named_otherwise(variable, key));
     let is_open = |at: SocketAddr| !at.ip().is_loopback();
@@ -230,8 +234,26 @@ async fn drained(
     Ok(served??)
 }
 
+/// The directory that holds the store, if one does.
+fn directory(place: &Place) -> Option<PathBuf> {
+    match place {
+        Place::Directory(dir) => Some(dir.clone()),
+        Place::Database(_) => None,
+    }
+}
+
+/// Says beside the store where its server is, for as long as it is there.
+fn announce(
+    dir: Option<PathBuf>,
+    scheme: &str,
+    http: SocketAddr,
+    rpc: Option<SocketAddr>,
+) -> std::io::Result<Option<Announced>> {
+    dir.map(|dir| Announced::at(&dir, scheme, http, rpc)).transpose()
+}
+
 /// Where the store is, without a password.
-fn shown(place: &Place) -> anyhow::Result<String> {
+pub(super) fn shown(place: &Place) -> anyhow::Result<String> {
     Ok(match place {
         Place::Directory(path) => path.display().to_string(),
         Place::Database(options) => {
@@ -364,18 +386,18 @@ fn begin_rpc(
 }
 
 /// Whoever tells the process to stop.
-struct Signals {
+pub(super) struct Signals {
     interrupt: Signal,
     terminate: Signal,
 }
 
 impl Signals {
-    fn new() -> std::io::Result<Signals> {
+    pub(super) fn new() -> std::io::Result<Signals> {
         let (interrupt, terminate) = (SignalKind::interrupt(), SignalKind::terminate());
         Ok(Signals { interrupt: signal(interrupt)?, terminate: signal(terminate)? })
     }
 
-    async fn next(&mut self) {
+    pub(super) async fn next(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}

@@ -193,7 +193,10 @@ pub(crate) fn secret_variables() -> &'static [String] {
         let mut all: Vec<String> = secret.map(ours).collect();
         all.extend(seeds.map(|(name, _)| (*name).to_owned()));
         // What the store, the supervisor and our own commands read.
-        all.extend(["PGPASSWORD", "NOTIFY_SOCKET", "WINDROW_TOKEN"].map(str::to_owned));
+        all.extend(
+            ["PGPASSWORD", "NOTIFY_SOCKET", "WINDROW_TOKEN", "WINDROW_TOKEN_FILE"]
+                .map(str::to_owned),
+        );
         all
     });
     &ALL

@@ -69,6 +69,7 @@ fn worker(
         queues: names("queues")?,
         kinds: names("kinds")?,
         stages: names("stages")?,
+        tenants: Vec::new(),
         command: command(layers, &key("command"))?,
         max_jobs: count(layers, &key("max_jobs"))?,
         budget: seconds(layers, &key("budget_s"))?,
@@ -76,6 +77,7 @@ fn worker(
         concurrency: count(layers, &key("concurrency"))?,
         heartbeat,
         lease,
+        payload_in_file: false,
     })
 }
 

@@ -11,13 +11,14 @@ use serde::{Deserialize, Serialize};
 use windrow_core::limits::{NAME_MAX, PRIORITY_MAX};
 use windrow_core::text::fits;
 use windrow_core::{Refusal, RequestId, Timestamp};
+use windrow_wire::filter::Said;
 use windrow_wire::list::Filter;
-use windrow_wire::object::Object;
 use windrow_wire::problem::Code;
 use windrow_wire::time::Time;
 
 use super::App;
 use super::items::Mode;
+use super::list::filter_in;
 use super::reply::{Failed, Named, Read, request_id};
 use crate::auth::{Denied, Scoped, Targets};
 use crate::bulk::{self, Begun, Document, Kept, Stand, Verb, Wanted};
@@ -27,10 +28,10 @@ use crate::bulk::{self, Begun, Document, Kept, Stand, Verb, Wanted};
 #[serde(deny_unknown_fields)]
 pub(super) struct BeginOperation {
     verb: Verb,
-    /// Which items, by what `GET /queue` can be narrowed by.
+    /// Which items, by what `GET /queue` can be narrowed by: its fields, or one text as there.
     #[serde(default)]
-    #[schemars(with = "Filter")]
-    filter: Option<Object<Filter>>,
+    #[schemars(with = "Said")]
+    filter: Option<Said>,
     /// Do it to every item there is. Needed if the filter is empty.
     #[serde(default)]
     all: bool,
@@ -48,7 +49,7 @@ pub(super) struct BeginOperation {
 impl BeginOperation {
     fn wanted(self) -> Result<Wanted, Refusal> {
         let BeginOperation { verb, filter, all, priority, mode, from_stage, dry_run } = self;
-        let Object(filter) = filter.unwrap_or(Object(Filter::default()));
+        let filter = filter.map_or(Ok(Filter::default()), filter_in)?;
         filter.to_core()?;
         if filter.is_empty() && !all {
             let why =

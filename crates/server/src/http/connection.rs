@@ -64,7 +64,7 @@ fn plain() -> Vec<Plain> {
 }
 
 /// All routes, behind the gate.
-fn router(app: Arc<App>) -> Router {
+pub(crate) fn router(app: Arc<App>) -> Router {
     router_with(app, |routes| routes)
 }
 

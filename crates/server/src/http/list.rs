@@ -11,11 +11,12 @@ use axum::Json;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
-use windrow_core::ItemId;
 use windrow_core::command::Scope;
 use windrow_core::find;
 use windrow_core::ports::{Store, StoreError};
 use windrow_core::rules::notify::EVERY_QUEUE;
+use windrow_core::{ItemId, Refusal};
+use windrow_wire::filter::Said;
 use windrow_wire::list::{Filter, Page};
 use windrow_wire::settings::Settings;
 
@@ -34,6 +35,7 @@ const TURN: Duration = Duration::from_millis(10);
 
 /// What can be asked of a list, with what it is.
 pub(super) const PARAMETERS: &[(&str, &str)] = &[
+    ("filter", "all of the following in one text, such as status:failed queue:thumbs no space"),
     ("status", "only these, separated by commas; also queued, in_progress and done, in any case"),
     ("queue", "only this queue"),
     ("stage", "only items in this stage"),
@@ -54,6 +56,7 @@ pub(super) const PARAMETERS: &[(&str, &str)] = &[
 #[derive(Deserialize, Default, Debug)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListQuery {
+    filter: Option<String>,
     status: Option<String>,
     queue: Option<String>,
     stage: Option<String>,
@@ -72,10 +75,10 @@ pub(super) async fn list(
     scoped: Scoped,
     Asked(asked): Asked<ListQuery>,
 ) -> Result<Json<Page>, Failed> {
-    let ListQuery { status, queue, stage, kind, tenant, .. } = asked;
+    let ListQuery { filter: text, status, queue, stage, kind, tenant, .. } = asked;
     let ListQuery { collection, branch, source_type, q, limit, cursor, .. } = asked;
     let said = Filter { status, queue, stage, kind, tenant, collection, branch, source_type, q };
-    let filter = said.to_core()?;
+    let filter = either(text, said)?.to_core()?;
     let limit = within("limit", limit.unwrap_or(PAGE as u64), PAGE_MAX as u64)? as usize;
     let after = match cursor.as_deref() {
         None | Some("") => None,
@@ -87,6 +90,22 @@ pub(super) async fn list(
     // One more than is shown says whether there are more.
     let page = scoped.search(filter, after, limit + 1, SEARCH).await?;
     Ok(Json(shown(page, limit)))
+}
+
+/// What is asked for in one text, or field by field, and not both.
+fn either(text: Option<String>, fields: Filter) -> Result<Filter, Refusal> {
+    match text {
+        Some(_) if !fields.is_empty() => {
+            Err(Refusal::invalid("filter", "says it all in one text; leave the other fields out"))
+        }
+        Some(text) => filter_in(Said::Text(text)),
+        None => Ok(fields),
+    }
+}
+
+/// A filter in either form.
+pub(super) fn filter_in(said: Said) -> Result<Filter, Refusal> {
+    said.read().map_err(|wrong| Refusal::invalid("filter", wrong.to_string()))
 }
 
 /// Looks for so many, for so long.

@@ -27,6 +27,7 @@ mod resources;
 mod schedules;
 mod status;
 mod strict;
+mod sweep;
 mod system;
 mod table;
 pub(crate) mod tokens;
@@ -46,7 +47,8 @@ use crate::store::Queue;
 use crate::webhooks::Sender;
 use crate::workers::{Plan, Workers};
 
-pub(crate) use connection::serve;
+pub(crate) use connection::{router, serve};
+pub(crate) use gate::ByHand;
 pub(crate) use host::Hosts;
 pub(crate) use items::Mode;
 pub(crate) use list::search;

@@ -39,6 +39,7 @@ pub(super) fn all() -> Vec<Operation> {
     all.extend(super::blobs::operations());
     all.extend(super::resources::operations());
     all.extend(super::workers::operations());
+    all.extend(super::sweep::operations());
     all.extend(super::views::operations());
     all.extend(super::admin::operations());
     all.extend(super::system::operations());

@@ -12,8 +12,12 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use windrow_core::limits::RESULT_MAX;
+use windrow_core::trail::Progress;
+
+use super::progress::Line;
 
 use crate::config::secret_variables;
 
@@ -50,11 +54,13 @@ pub(crate) struct Ran {
     pub(crate) words: String,
 }
 
-/// Runs a program until it ends, or until `stop` says why it must.
+/// Runs a program until it ends, or until `stop` says why it must. How far it is goes to
+/// `progress`.
 pub(crate) async fn run(
     argv: &[String],
     environment: Vec<(&'static str, String)>,
     input: Vec<u8>,
+    progress: watch::Sender<Option<Progress>>,
     stop: impl Future<Output = Ended>,
 ) -> Ran {
     let (program, arguments) = match argv {
@@ -66,17 +72,10 @@ pub(crate) async fn run(
     for name in secret_variables() {
         command.env_remove(name);
     }
-    let spawned = command
-        .args(arguments)
-        .envs(environment)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0)
-        .kill_on_drop(true)
-        .spawn();
-    let mut child = match spawned {
-        Ok(child) => child,
+    command.args(arguments).envs(environment);
+    let spawned = start(&mut command, progress);
+    let (mut child, mut pipes) = match spawned {
+        Ok(started) => started,
         Err(error) => {
             let words = format!("{program}: {error}");
             return Ran { ended: Ended::NotStarted, said: None, words };
@@ -84,7 +83,6 @@ pub(crate) async fn run(
     };
     let group = Group(child.id().and_then(|id| Pid::from_raw(id.cast_signed())));
     let (said, words) = (Arc::new(Mutex::new(Said::default())), Arc::new(Mutex::default()));
-    let mut pipes = JoinSet::new();
     if let Some(mut stdin) = child.stdin.take() {
         pipes.spawn(async move {
             // A command that does not want all of it closes its end.
@@ -116,6 +114,25 @@ pub(crate) async fn run(
         said: (!said.is_too_much).then_some(said.bytes),
         words: String::from_utf8_lossy(&Vec::from(words)).trim().to_owned(),
     }
+}
+
+/// Starts a command with its pipes, and listens to how far it is.
+fn start(
+    command: &mut Command,
+    progress: watch::Sender<Option<Progress>>,
+) -> std::io::Result<(Child, JoinSet<()>)> {
+    let line = Line::new()?;
+    command
+        .envs(line.variables())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .kill_on_drop(true);
+    let (child, heard) = line.start(|| command.spawn())?;
+    let mut pipes = JoinSet::new();
+    pipes.spawn(heard.read(progress));
+    Ok((child, pipes))
 }
 
 /// What a command wrote, as far as it may.
@@ -192,6 +209,27 @@ mod tests {
     use std::future::pending;
 
     use super::*;
+
+    async fn run(
+        argv: &[String],
+        environment: Vec<(&'static str, String)>,
+        input: Vec<u8>,
+        stop: impl Future<Output = Ended>,
+    ) -> Ran {
+        super::run(argv, environment, input, watch::Sender::new(None), stop).await
+    }
+
+    #[tokio::test]
+    async fn a_command_says_how_far_it_is_on_a_line_of_its_own() {
+        let line = "echo '1/2 half' > \"$WINDROW_PROGRESS\"; echo '2/2 whole' > $WINDROW_PROGRESS";
+        let (said, mut heard) = (watch::Sender::new(None), Vec::new());
+        let mut told = said.subscribe();
+        let ran = super::run(&shell(line), Vec::new(), Vec::new(), said, pending()).await;
+        assert_eq!((ran.ended, ran.words.as_str()), (Ended::Code(0), ""));
+        heard.extend(told.borrow_and_update().clone());
+        let Progress { current, total, message } = heard.remove(0);
+        assert_eq!((current, total, message.as_str()), (2, 2, "whole"));
+    }
 
     fn shell(line: &str) -> Vec<String> {
         ["sh", "-c", line].map(str::to_owned).to_vec()

@@ -3,6 +3,9 @@
 //! A command whose item was cancelled, or whose lease was lost, is stopped and says nothing: the
 //! item is somebody else's. A queue that does not answer for a while stops nothing.
 
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -10,7 +13,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use windrow_core::command::{Grant, Outcome, Settled};
 use windrow_core::item::Payload;
 use windrow_core::queue::{Error, Queue, Refused, Work};
-use windrow_core::trail::Class;
+use windrow_core::trail::{Class, Progress};
 use windrow_core::{ItemId, LeaseId};
 
 use super::command::{self, Ended};
@@ -21,6 +24,9 @@ use super::{Declared, Payloads};
 const AGAIN: Duration = Duration::from_millis(500);
 /// How often it is asked before the lease is left to run out.
 const ASKED_MAX: u32 = 20;
+
+/// How much time lies between two reports of how far an item is.
+const TOLD_EVERY: Duration = Duration::from_millis(500);
 
 /// How an item that was in hand ended.
 #[derive(Debug)]
@@ -53,10 +59,15 @@ pub(crate) async fn work_on<Q: Queue>(
     let begun = Instant::now();
     let Grant { lease, mut items, .. } = granted;
     let work = items.pop()?;
-    let (outcome, not_started) = match input(payloads, lease, &work).await {
-        Ok(input) => {
-            let stop = stopped(queue, lease, work.id, worker, limits);
-            let ran = command::run(&worker.command, environment(&work), input, stop).await;
+    let prepared = input(payloads, lease, &work).await;
+    let (outcome, not_started) = match prepared.and_then(|bytes| Input::new(worker, &work, bytes)) {
+        Ok(Input { bytes, file }) => {
+            let mut environment = environment(&work);
+            environment.extend(file.as_ref().map(File::variable));
+            let progress = watch::Sender::new(None);
+            let stop = stopped(queue, (lease, work.id), worker, limits, progress.subscribe());
+            let ran = command::run(&worker.command, environment, bytes, progress, stop).await;
+            drop(file);
             let not_started = (ran.ended == Ended::NotStarted).then(|| ran.words.clone());
             (outcome(&work, ran), not_started)
         }
@@ -92,6 +103,47 @@ async fn input(payloads: &impl Payloads, lease: LeaseId, work: &Work) -> Result<
     }
 }
 
+/// What a command reads: on standard input, or from a file that goes when it has ended.
+struct Input {
+    bytes: Vec<u8>,
+    file: Option<File>,
+}
+
+struct File(PathBuf);
+
+impl Input {
+    fn new(worker: &Declared, work: &Work, bytes: Vec<u8>) -> Result<Input, String> {
+        if !worker.payload_in_file {
+            return Ok(Input { bytes, file: None });
+        }
+        let name = format!("windrow-{}-{}-{}", std::process::id(), work.id, work.attempt);
+        let path = std::env::temp_dir().join(name);
+        let mut options = std::fs::OpenOptions::new();
+        let opened = options.write(true).create_new(true).mode(0o600).open(&path);
+        let file = File(path);
+        match opened.and_then(|mut opened| opened.write_all(&bytes)) {
+            Ok(()) => Ok(Input { bytes: Vec::new(), file: Some(file) }),
+            Err(error) => {
+                let path = file.0.display();
+                Err(format!("the payload cannot be put in {path}: {error}"))
+            }
+        }
+    }
+}
+
+impl File {
+    fn variable(&self) -> (&'static str, String) {
+        ("WINDROW_PAYLOAD_FILE", self.0.display().to_string())
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        // The command may have taken it away.
+        let _removed = std::fs::remove_file(&self.0);
+    }
+}
+
 /// What a command is told of its item.
 fn environment(work: &Work) -> Vec<(&'static str, String)> {
     let body = &work.body;
@@ -112,10 +164,10 @@ fn environment(work: &Work) -> Vec<(&'static str, String)> {
 /// Says that the work goes on, again and again, until there is a reason to stop it.
 async fn stopped<Q: Queue>(
     queue: &Q,
-    lease: LeaseId,
-    item: ItemId,
+    (lease, item): (LeaseId, ItemId),
     worker: &Declared,
     mut limits: Limits,
+    said: watch::Receiver<Option<Progress>>,
 ) -> Ended {
     let timeout = worker.timeout.map(|within| (Instant::now() + within, within));
     let first = [timeout, limits.until].into_iter().flatten().min();
@@ -138,6 +190,28 @@ async fn stopped<Q: Queue>(
         () = lost(queue, lease, item, worker.heartbeat) => Ended::Lost,
         within = late => Ended::Late(within),
         () = stops => Ended::Stopped,
+        () = tell(queue, lease, item, said) => Ended::Lost,
+    }
+}
+
+/// Tells the queue how far the command is, now and then.
+async fn tell<Q: Queue>(
+    queue: &Q,
+    lease: LeaseId,
+    item: ItemId,
+    mut said: watch::Receiver<Option<Progress>>,
+) {
+    loop {
+        let is_over = said.changed().await.is_err();
+        let progress = said.borrow_and_update().clone();
+        if let Some(progress) = progress {
+            // It is only said: whether it is heard changes nothing.
+            let _told = queue.progress(lease, vec![(item, progress)]).await;
+        }
+        if is_over {
+            std::future::pending::<()>().await;
+        }
+        sleep(TOLD_EVERY).await;
     }
 }
 

@@ -2,12 +2,14 @@
 //!
 //! [`exit`] says what an exit code means, [`command`] runs a program with an item's payload as its
 //! input, [`hand`] keeps the lease while it runs and settles the item, and [`shift`] takes one item
-//! after another: as many as it is called for, or until the server stops. All of it sees only the
+//! after another: as many as it is called for, or until the server stops. How far a command is it
+//! says in lines that [`progress`] reads. All of it sees only the
 //! `Queue` port, so that it does not matter where the queue is.
 
 pub(crate) mod command;
 mod exit;
 pub(crate) mod hand;
+mod progress;
 pub(crate) mod shift;
 
 use std::sync::Arc;
@@ -24,6 +26,7 @@ pub(crate) struct Declared {
     pub(crate) queues: Vec<Arc<str>>,
     pub(crate) kinds: Vec<Arc<str>>,
     pub(crate) stages: Vec<Arc<str>>,
+    pub(crate) tenants: Vec<Arc<str>>,
     /// The program that does the work, with its arguments.
     pub(crate) command: Vec<String>,
     /// How many items it does when it is called, and how long it may take for all of them.
@@ -36,6 +39,8 @@ pub(crate) struct Declared {
     /// How often it says that it is still there, and how long it is believed to be without that.
     pub(crate) heartbeat: Duration,
     pub(crate) lease: Duration,
+    /// The command gets the payload as a file, and not on standard input.
+    pub(crate) payload_in_file: bool,
 }
 
 /// Where the bytes of a payload are that is too large to come with its item.

@@ -4,12 +4,13 @@
 //! serverless style); or it works by itself until the server stops.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
-use windrow_core::command::Claim;
-use windrow_core::queue::Queue;
+use windrow_core::command::{Claim, Grant, Outcome};
+use windrow_core::queue::{Error, Queue, Work};
 
 use super::hand::{Done, Limits, work_on};
 use super::{Declared, Payloads};
@@ -86,11 +87,23 @@ impl<Q: Queue, P: Payloads> Place<Q, P> {
         Shift { done, ended, took: begun.elapsed() }
     }
 
-    /// Works until the server stops, waiting for work so long at a time.
-    pub(crate) async fn work(&self, worker: &Declared, wait: Duration, each: impl Fn(&Done)) {
+    /// Works until the server stops or its quota is done, waiting for work so long at a time. Gives
+    /// the refusal that ended it, if the quota says that one does.
+    pub(crate) async fn work(
+        &self,
+        worker: &Declared,
+        wait: Duration,
+        quota: &Quota,
+        each: impl Fn(&Done),
+    ) -> Option<Error> {
         let mut stopping = self.stopping.clone();
-        while !*stopping.borrow() {
+        while !*stopping.borrow() && quota.take() {
             let rest = match self.queue.claim(claim(worker), wait.as_millis() as u64, None).await {
+                // It came while nobody takes anything any more.
+                Ok(Some(granted)) if *stopping.borrow() => {
+                    hand_back(&*self.queue, granted).await;
+                    None
+                }
                 Ok(Some(granted)) => {
                     let limits = self.limits(None);
                     let (queue, payloads) = (&*self.queue, &self.payloads);
@@ -98,9 +111,19 @@ impl<Q: Queue, P: Payloads> Place<Q, P> {
                     done.iter().for_each(&each);
                     done.and_then(|done| done.not_started).map(|_| MENDED)
                 }
-                Ok(None) => None,
+                Ok(None) => {
+                    quota.give_back();
+                    if quota.until_empty {
+                        break;
+                    }
+                    None
+                }
+                Err(error) if quota.gives_up && is_final(&error) => return Some(error),
                 // A store that is away or full: that passes.
-                Err(_) => Some(AGAIN),
+                Err(_) => {
+                    quota.give_back();
+                    Some(AGAIN)
+                }
             };
             if let Some(rest) = rest {
                 tokio::select! {
@@ -109,11 +132,55 @@ impl<Q: Queue, P: Payloads> Place<Q, P> {
                 }
             }
         }
+        None
     }
 
     fn limits(&self, until: Option<(Instant, Duration)>) -> Limits {
         Limits { until, stopping: self.stopping.clone(), drain: self.drain }
     }
+}
+
+/// Puts back what was granted and is not begun. If that is not heard, its lease runs out.
+async fn hand_back<Q: Queue>(queue: &Q, granted: Grant<Work>) {
+    let release = |work: Work| (work.id, Outcome::Release { delay_ms: 0 });
+    let items = granted.items.into_iter().map(release).collect();
+    let _heard = queue.settle(granted.lease, items, None).await;
+}
+
+/// How much is done before a worker that works by itself ends.
+#[derive(Debug)]
+pub(crate) struct Quota {
+    /// Items that may still be taken, by all who share it.
+    left: AtomicUsize,
+    /// It ends when there is nothing to do.
+    pub(crate) until_empty: bool,
+    /// It ends when it is refused for good.
+    pub(crate) gives_up: bool,
+}
+
+impl Quota {
+    pub(crate) fn new(max: Option<usize>, until_empty: bool) -> Quota {
+        Quota { left: AtomicUsize::new(max.unwrap_or(usize::MAX)), until_empty, gives_up: true }
+    }
+
+    /// As long as the server runs.
+    pub(crate) fn endless() -> Quota {
+        Quota { gives_up: false, ..Quota::new(None, false) }
+    }
+
+    fn take(&self) -> bool {
+        let one_less = |left: usize| left.checked_sub(1);
+        self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok()
+    }
+
+    fn give_back(&self) {
+        self.left.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Whether asking again will not help.
+fn is_final(error: &Error) -> bool {
+    matches!(error, Error::Refused(refused) if refused.retry_after_ms.is_none())
 }
 
 /// One item at a time: each has a lease of its own, and one that is slow holds up no other.
@@ -123,7 +190,7 @@ fn claim(worker: &Declared) -> Claim {
         queues: worker.queues.clone(),
         stages: worker.stages.clone(),
         kinds: worker.kinds.clone(),
-        tenants: Vec::new(),
+        tenants: worker.tenants.clone(),
         max: 1,
         lease_ms: Some(worker.lease.as_millis() as u64),
     }

@@ -74,7 +74,7 @@ fn everything_that_a_filter_admits_is_retried_prioritised_cancelled_and_deleted(
     assert_eq!((figures(&retried), stats(&server, "pending")), ([250, 250, 0], 280));
     assert!(retried["ended_at"].as_str() >= retried["started_at"].as_str(), "{retried}");
 
-    let raised = json!({"verb": "prioritise", "priority": 9, "filter": {"queue": "b"}});
+    let raised = json!({"verb": "prioritise", "priority": 9, "filter": "queue:b"});
     assert_eq!(figures(&done(&server, &raised)), [30, 30, 0]);
     let page = server.get("/api/v1/queue?queue=b&limit=200").json();
     assert!(page["items"].as_array().unwrap().iter().all(|item| item["priority"] == 9));

@@ -53,6 +53,27 @@ fn items_are_listed_by_filter_page_by_page_without_their_bodies() {
 }
 
 #[test]
+fn a_filter_can_be_one_text_and_its_faults_are_named_without_repeating_them() {
+    let data = Data::new("filter");
+    let server = Server::start(&data.0);
+    let id = server.enqueue(json!({"key": "no space", "kind": "page", "tenant": "my tenant"}));
+    server.enqueue(json!({"key": "other"}));
+    for text in ["kind:page", "status:pending,failed%20no%20space", "tenant:%22my%20tenant%22"] {
+        assert_eq!(walk(&server, &format!("filter={text}")), [id.as_str()], "{text}");
+    }
+    assert_eq!(walk(&server, "filter=").len(), 2);
+    for (question, why) in [
+        ("filter=quuee:secret", "filter: word 1: "),
+        ("filter=kind:page&queue=q", "leave the other fields out"),
+        ("filter=status:secret", "it is no status"),
+    ] {
+        let reply = server.get(&format!("/api/v1/queue?{question}"));
+        assert_eq!(reply.status, 422, "{}", reply.text);
+        assert!(reply.text.contains(why) && !reply.text.contains("secret"), "{}", reply.text);
+    }
+}
+
+#[test]
 fn a_row_shows_what_became_of_an_item_and_a_text_finds_it() {
     let data = Data::new("row");
     let server = Server::start(&data.0);

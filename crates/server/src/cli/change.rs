@@ -1,0 +1,324 @@
+//! `windrow retry`, `cancel`, `delete` and `prioritise`: by id, or everything that a filter admits.
+//!
+//! Many items are one operation of the server: counted first, asked about on a terminal, and
+//! watched until it ends.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
+use windrow_core::ItemId;
+
+use super::enqueue::Fields;
+use super::exit::{Exit, Stop};
+use super::items::filter_of;
+use super::reach::{Ask, Reach, Target};
+use super::show::{Told, say, text};
+use super::{counted, with_target};
+
+/// How often a running operation is asked how far it is.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Which items, and how sure the caller is.
+#[derive(clap::Args, Debug)]
+pub(super) struct Which {
+    /// Ids of items; or a filter, such as status:failed queue:thumbs.
+    #[arg(
+        value_name = "ID|FILTER",
+        required_unless_present = "all",
+        add = super::complete::either(),
+    )]
+    words: Vec<String>,
+    /// Every item there is.
+    #[arg(long, conflicts_with = "words")]
+    all: bool,
+    /// Only count what would be changed.
+    #[arg(long)]
+    dry_run: bool,
+    /// Do not ask.
+    #[arg(long, short)]
+    yes: bool,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  windrow retry 01a1e554-9c99-7001-b210-29840971dd42
+  windrow retry status:failed queue:thumbs no space --dry-run
+      How many items that would be.
+  windrow retry status:failed queue:thumbs no space --yes
+  windrow retry 01a1e554-9c99-7001-b210-29840971dd42 --from-stage ocr --clone
+      As a new item, which leaves the old one as it ended.")]
+pub(super) struct Retry {
+    /// The stage to begin with; by default the one that failed.
+    #[arg(long, value_name = "STAGE", add = super::complete::stages())]
+    from_stage: Option<String>,
+    /// Run a clone, and leave the item as it is; also for items that completed.
+    #[arg(long)]
+    clone: bool,
+    #[command(flatten)]
+    which: Which,
+}
+
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  windrow cancel 01a1e554-9c99-7001-b210-29840971dd42
+      Ends it with everything below it; a worker that has it learns so with its next heartbeat.
+  windrow cancel status:pending tenant:acme --dry-run")]
+pub(super) struct Cancel {
+    #[command(flatten)]
+    which: Which,
+}
+
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  windrow delete 01a1e554-9c99-7001-b210-29840971dd42
+      Removes an item that has ended, with everything below it, for good.
+  windrow delete status:completed,skipped queue:thumbs --yes")]
+pub(super) struct Delete {
+    #[command(flatten)]
+    which: Which,
+}
+
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  windrow prioritise --priority 9 01a1e554-9c99-7001-b210-29840971dd42
+  windrow prioritise --priority 0 status:pending kind:thumbnail --yes")]
+pub(super) struct Prioritise {
+    /// From 0, the lowest, to 10.
+    #[arg(long, value_name = "N")]
+    priority: u8,
+    #[command(flatten)]
+    which: Which,
+}
+
+/// What is done, in words and as the API has it.
+struct Verb {
+    name: &'static str,
+    /// `Retry them?`
+    asked: &'static str,
+    done: &'static str,
+    from_stage: Option<String>,
+    mode: Option<&'static str>,
+    priority: Option<u8>,
+}
+
+impl Verb {
+    fn new(name: &'static str, asked: &'static str, done: &'static str) -> Verb {
+        Verb { name, asked, done, from_stage: None, mode: None, priority: None }
+    }
+
+    /// The request for one item.
+    fn of_one(&self, id: &str) -> serde_json::Result<Ask> {
+        let ask = match self.name {
+            "retry" => {
+                let body = json!({ "mode": self.mode, "from_stage": self.from_stage });
+                Ask::post(&["queue", id, "retry"]).json(&body)?
+            }
+            "delete" => Ask::delete(&["queue", id]),
+            "prioritise" => {
+                let body = json!({ "priority": self.priority });
+                Ask::post(&["queue", id, "prioritise"]).json(&body)?
+            }
+            name => Ask::post(&["queue", id, name]),
+        };
+        Ok(ask.once())
+    }
+
+    /// The request for everything that a filter admits.
+    fn of_many(&self, filter: &str, all: bool, dry_run: bool) -> serde_json::Result<Ask> {
+        let mut body = Fields::default();
+        body.set("verb", Some(self.name))?;
+        body.set("filter", Some(filter).filter(|filter| !filter.is_empty()))?;
+        body.set("all", all.then_some(true))?;
+        body.set("dry_run", dry_run.then_some(true))?;
+        body.set("priority", self.priority)?;
+        body.set("mode", self.mode)?;
+        body.set("from_stage", self.from_stage.as_ref())?;
+        Ok(Ask::post(&["operations"]).json(&body)?.once())
+    }
+}
+
+pub(super) fn retry(args: &Retry) -> anyhow::Result<()> {
+    let mode = Some(if args.clone { "clone" } else { "reset" });
+    let verb = Verb::new("retry", "Retry", "retried");
+    run(&args.which, Verb { from_stage: args.from_stage.clone(), mode, ..verb })
+}
+
+pub(super) fn cancel(args: &Cancel) -> anyhow::Result<()> {
+    run(&args.which, Verb::new("cancel", "Cancel", "cancelled"))
+}
+
+pub(super) fn delete(args: &Delete) -> anyhow::Result<()> {
+    run(&args.which, Verb::new("delete", "Delete", "deleted"))
+}
+
+pub(super) fn prioritise(args: &Prioritise) -> anyhow::Result<()> {
+    let verb = Verb::new("prioritise", "Prioritise", "prioritised");
+    run(&args.which, Verb { priority: Some(args.priority), ..verb })
+}
+
+fn run(which: &Which, verb: Verb) -> anyhow::Result<()> {
+    let is_id = |word: &String| word.parse::<ItemId>().is_ok();
+    if !which.all && which.words.iter().all(is_id) {
+        return with_target(&which.reach, async |target| by_id(target, which, &verb).await);
+    }
+    let filter = filter_of(&which.words)?;
+    with_target(&which.reach, async |target| many(target, which, &verb, &filter).await)
+}
+
+/// Does it to each item that is named.
+async fn by_id(target: &Target, which: &Which, verb: &Verb) -> anyhow::Result<()> {
+    let (mut out, mut refused, mut last) = (std::io::stdout().lock(), 0, None);
+    for id in &which.words {
+        let ask = if which.dry_run { Ask::get(&["queue", id]) } else { verb.of_one(id)? };
+        let body = match target.ask(ask).await {
+            Ok(body) => body,
+            Err(stop) if matches!(stop.exit, Exit::Denied | Exit::Unreachable) => {
+                return Err(stop.into());
+            }
+            Err(stop) => {
+                let names_it = stop.message.contains(id.as_str());
+                say(&if names_it { stop.to_string() } else { format!("{id}: {stop}") });
+                refused += 1;
+                last = Some(stop.exit);
+                continue;
+            }
+        };
+        let told = Told::read(&body)?;
+        if which.reach.json {
+            told.print(&mut out)?;
+        } else if which.dry_run {
+            writeln!(out, "{id} {} would be {}", text(&told.seen, "status"), verb.done)?;
+        } else {
+            by_id_done(&mut out, verb, id, &told.seen)?;
+        }
+    }
+    match (refused, which.words.len()) {
+        (0, _) => Ok(()),
+        (1, 1) => Err(Stop::silent(last.unwrap_or(Exit::Failed)).into()),
+        _ => Err(Stop::silent(Exit::Partly).into()),
+    }
+}
+
+fn by_id_done(
+    out: &mut impl std::io::Write,
+    verb: &Verb,
+    id: &str,
+    told: &Value,
+) -> std::io::Result<()> {
+    let new = told["id"].as_str().filter(|new| *new != id);
+    match new {
+        Some(new) => writeln!(out, "{id} {} as {new}", verb.done),
+        None if told["ongoing"] == true => writeln!(out, "{id} {}, its children too", verb.done),
+        None => writeln!(out, "{id} {}", verb.done),
+    }
+}
+
+/// Does it to everything that a filter admits, after it was counted.
+async fn many(target: &Target, which: &Which, verb: &Verb, filter: &str) -> anyhow::Result<()> {
+    target.runs_operations();
+    let counted_first = operation(target, verb.of_many(filter, which.all, true)?, None).await?;
+    let matched = counted_first.seen["matched"].as_u64().unwrap_or_default();
+    let items = counted(matched, "item");
+    let matches = if matched == 1 { "matches" } else { "match" };
+    let mut out = std::io::stdout().lock();
+    if which.dry_run {
+        match which.reach.json {
+            true => counted_first.print(&mut out)?,
+            false => writeln!(out, "{items} {matches}; nothing was changed")?,
+        }
+        return Ok(());
+    }
+    if matched == 0 {
+        say("no item is like that; nothing was changed");
+        return Ok(());
+    }
+    if !which.yes && !agreed(&format!("{items} {matches}. {} them? [y/N] ", verb.asked))? {
+        return Ok(());
+    }
+    let bar = bar(matched);
+    let told = operation(target, verb.of_many(filter, which.all, false)?, bar.as_ref()).await?;
+    if let Some(bar) = bar {
+        bar.finish_and_clear();
+    }
+    if which.reach.json {
+        told.print(&mut out)?;
+    }
+    concluded(&mut out, which, verb, &told.seen)
+}
+
+fn concluded(
+    out: &mut impl std::io::Write,
+    which: &Which,
+    verb: &Verb,
+    told: &Value,
+) -> anyhow::Result<()> {
+    let number = |name: &str| told[name].as_u64().unwrap_or_default();
+    let (done, refused) = (counted(number("done"), "item"), number("refused"));
+    if !which.reach.json {
+        writeln!(out, "{done} {}", verb.done)?;
+    }
+    for (code, count) in told["refusals"].as_object().into_iter().flatten() {
+        say(&format!("{count} refused: {code}"));
+    }
+    match text(told, "state") {
+        "done" if refused == 0 => Ok(()),
+        "done" => Err(Stop::silent(Exit::Partly).into()),
+        state => {
+            let why = told["message"].as_str().map(|why| format!(": {why}")).unwrap_or_default();
+            let said = format!("the operation {state}{why}; what it did stays done");
+            Err(Stop::new(Exit::Failed, said).into())
+        }
+    }
+}
+
+/// Begins an operation and waits until it has ended.
+async fn operation(target: &Target, ask: Ask, bar: Option<&ProgressBar>) -> anyhow::Result<Told> {
+    let mut told = Told::read(&target.ask(ask).await?)?;
+    while matches!(text(&told.seen, "state"), "running" | "cancelling") {
+        if let Some(bar) = bar {
+            let done = ["done", "refused"].iter().filter_map(|name| told.seen[*name].as_u64());
+            bar.set_position(done.sum());
+        }
+        tokio::time::sleep(LOOK).await;
+        let ask = Ask::get(&["operations", text(&told.seen, "id")]);
+        told = Told::read(&target.ask(ask).await?)?;
+    }
+    Ok(told)
+}
+
+/// A bar, where somebody can see it.
+fn bar(total: u64) -> Option<ProgressBar> {
+    let style = ProgressStyle::with_template("  {bar:36} {pos:>6} of {len:<6} {eta}");
+    let style = style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("━╸─");
+    let is_seen = std::io::stderr().is_terminal();
+    is_seen.then(|| ProgressBar::new(total).with_style(style))
+}
+
+/// Asks whoever sits at the terminal.
+fn agreed(question: &str) -> anyhow::Result<bool> {
+    if !std::io::stdin().is_terminal() {
+        let said = format!(
+            "{} Nothing was changed: say --yes to do it, or --dry-run to count only",
+            question.split(". ").next().map(|first| format!("{first}.")).unwrap_or_default()
+        );
+        return Err(Stop::usage(said).into());
+    }
+    let mut err = std::io::stderr().lock();
+    write!(err, "{question}")?;
+    err.flush()?;
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer)?;
+    let agreed = matches!(answer.trim(), "y" | "Y" | "yes");
+    if !agreed {
+        say("nothing was changed");
+    }
+    Ok(agreed)
+}

@@ -1,0 +1,335 @@
+//! `windrow enqueue`: one item, or a stream of them.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, Read as _, Write as _};
+
+use anyhow::Context as _;
+use axum::body::Bytes;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use sha2::{Digest as _, Sha256};
+use windrow_wire::bytes::{Base64, Json};
+use windrow_wire::item::BlobRef;
+use windrow_wire::new::NewItem;
+
+use super::exit::{Exit, Stop};
+use super::reach::{Ask, Reach, Target};
+use super::show::{Told, duration_ms, read, say, text};
+use super::{counted, with_target_or_new};
+
+/// Lines that go in one request, and their bytes.
+const BATCH: usize = 500;
+const BATCH_BYTES: usize = 4 * 1024 * 1024;
+/// Bytes from which on a payload goes by itself, as a blob.
+const APART: usize = 1024 * 1024;
+
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  windrow enqueue thumbs '{\"file\": \"cat.jpg\"}' --key cat.jpg
+      Prints the id of the new item. A key that waits already is not enqueued twice.
+  windrow enqueue ocr @scan.pdf --content-type application/pdf --priority 8 --delay 10m
+  tar c photos | windrow enqueue backup -
+      The payload from a file, or from standard input.
+  jq -c '{key: .name, payload: .}' files.json | windrow enqueue thumbs --ndjson
+      One item per line, with the fields that the API has; several hundred in each request.
+
+A payload that is JSON is kept as that, digit by digit; another text becomes a JSON text, and what
+comes from a file or from standard input and is not JSON stays as its bytes.")]
+pub(super) struct Args {
+    /// The queue. It begins to exist with its first item.
+    #[arg(value_name = "QUEUE", add = super::complete::queues())]
+    queue: String,
+    /// JSON or a text, @FILE, or - for standard input.
+    #[arg(value_name = "PAYLOAD", allow_hyphen_values = true)]
+    payload: Option<String>,
+    /// At most one item with this key waits.
+    #[arg(long)]
+    key: Option<String>,
+    /// From 0, the lowest, to 10; 5 by default.
+    #[arg(long, value_name = "N")]
+    priority: Option<u8>,
+    /// Not before so much time has passed: 30s, 5m, 2h.
+    #[arg(long, value_name = "TIME", value_parser = duration_ms, conflicts_with = "not_before")]
+    delay: Option<u64>,
+    /// Not before this time, such as 2026-11-16T08:30:00Z.
+    #[arg(long, value_name = "TIME")]
+    not_before: Option<String>,
+    /// Whose it is; `default` if nothing is said.
+    #[arg(long)]
+    tenant: Option<String>,
+    #[arg(long)]
+    kind: Option<String>,
+    /// Items of a group wait for each other where the queue's settings limit groups.
+    #[arg(long)]
+    group: Option<String>,
+    /// What the payload's bytes are, such as application/pdf.
+    #[arg(long, value_name = "TYPE")]
+    content_type: Option<String>,
+    /// Anything else about it, as JSON.
+    #[arg(long, value_name = "JSON")]
+    metadata: Option<String>,
+    /// The stages that it goes through, separated by commas.
+    #[arg(long, value_name = "STAGES", value_delimiter = ',')]
+    route: Vec<String>,
+    /// Read items from standard input, one per line.
+    #[arg(
+        long,
+        conflicts_with_all = [
+            "payload", "key", "priority", "delay", "not_before", "tenant", "kind", "group",
+            "content_type", "metadata", "route",
+        ]
+    )]
+    ndjson: bool,
+    /// Make the data directory if there is no store in it yet.
+    #[arg(long)]
+    create: bool,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    // Read before anything is opened: what is wrong with it needs no queue to be said.
+    let item = if args.ndjson { None } else { Some(item(args)?) };
+    with_target_or_new(&args.reach, args.create, async |target| match item {
+        Some(item) => one(target, args, item).await,
+        None => lines(target, args).await,
+    })
+}
+
+/// The item as the API takes it.
+fn item(args: &Args) -> anyhow::Result<Fields> {
+    let mut item = Fields::default();
+    let texts = [
+        ("key", &args.key),
+        ("not_before", &args.not_before),
+        ("tenant", &args.tenant),
+        ("kind", &args.kind),
+        ("group", &args.group),
+        ("content_type", &args.content_type),
+    ];
+    for (name, value) in texts {
+        item.set(name, value.as_ref())?;
+    }
+    item.set("priority", args.priority)?;
+    item.set("delay_ms", args.delay)?;
+    if let Some(metadata) = &args.metadata {
+        let read = Json::read(metadata.trim().as_bytes());
+        item.set("metadata", Some(read.ok_or_else(|| Stop::usage("--metadata is not JSON"))?))?;
+    }
+    item.set("route", Some(&args.route).filter(|route| !route.is_empty()))?;
+    Ok(item)
+}
+
+/// An object whose values are sent as they were written.
+#[derive(serde::Serialize, Default)]
+#[serde(transparent)]
+pub(super) struct Fields(BTreeMap<&'static str, Box<RawValue>>);
+
+impl Fields {
+    /// Says something, unless there is nothing to say.
+    pub(super) fn set(
+        &mut self,
+        name: &'static str,
+        value: Option<impl Serialize>,
+    ) -> serde_json::Result<()> {
+        if let Some(value) = value {
+            self.0.insert(name, serde_json::value::to_raw_value(&value)?);
+        }
+        Ok(())
+    }
+
+    /// The same for bytes that may be JSON, under one of two names.
+    pub(super) fn either(
+        &mut self,
+        (json, base64): (&'static str, &'static str),
+        payload: Option<Payload>,
+    ) -> serde_json::Result<()> {
+        match payload {
+            Some(Payload::Json(value)) => self.set(json, Some(value)),
+            Some(Payload::Bytes(bytes)) => self.set(base64, Some(Base64(bytes))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A payload, as text that may be JSON or as bytes.
+pub(super) enum Payload {
+    Json(Json),
+    Bytes(Vec<u8>),
+}
+
+impl Payload {
+    /// What an argument stands for.
+    pub(super) fn of(said: &str) -> anyhow::Result<Payload> {
+        if said == "-" {
+            let mut bytes = Vec::new();
+            std::io::stdin().lock().read_to_end(&mut bytes).context("standard input")?;
+            return Ok(Payload::in_bytes(bytes));
+        }
+        if let Some(path) = said.strip_prefix('@') {
+            let bytes = std::fs::read(path);
+            return Ok(Payload::in_bytes(bytes.with_context(|| path.to_owned())?));
+        }
+        let is_json = Json::read(said.trim().as_bytes()).is_some();
+        if !is_json && said.trim_start().starts_with(['{', '[', '"']) {
+            let error = serde_json::from_str::<serde::de::IgnoredAny>(said).err();
+            let why = error.map_or_else(String::new, |error| error.to_string());
+            return Err(Stop::usage(format!("it begins as JSON and is none: {why}")).into());
+        }
+        Ok(Json::of(said.trim()).map_or(Payload::Bytes(said.into()), Payload::Json))
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Payload::Json(json) => json.text().len(),
+            Payload::Bytes(bytes) => bytes.len(),
+        }
+    }
+
+    fn in_bytes(bytes: Vec<u8>) -> Payload {
+        match Json::read(bytes.trim_ascii()) {
+            Some(json) => Payload::Json(json),
+            None => Payload::Bytes(bytes),
+        }
+    }
+}
+
+/// Sends a large payload by itself, and gives what an item says of it.
+async fn kept_apart(target: &Target, args: &Args, payload: Payload) -> anyhow::Result<BlobRef> {
+    let bytes = match payload {
+        Payload::Json(json) => json.into_bytes(),
+        Payload::Bytes(bytes) => bytes,
+    };
+    let (hash, len) = (Sha256::digest(&bytes).into(), bytes.len() as u64);
+    let blob = BlobRef::from(windrow_core::item::BlobRef { hash, len });
+    let ask = Ask::put(&["blobs", &blob.sha256]).with("tenant", args.tenant.as_ref());
+    target.ask(ask.of_type("application/octet-stream", bytes.into())).await?;
+    Ok(blob)
+}
+
+async fn one(target: &Target, args: &Args, mut item: Fields) -> anyhow::Result<()> {
+    let payload = args.payload.as_deref().map(Payload::of).transpose()?;
+    // Bytes that are something else stay as they are, also if they look like JSON.
+    let is_json = args.content_type.as_ref().is_none_or(|of| of.contains("json"));
+    let payload = match payload {
+        Some(Payload::Json(json)) if !is_json => Some(Payload::Bytes(json.into_bytes())),
+        payload => payload,
+    };
+    match payload {
+        Some(payload) if payload.len() > APART => {
+            let kind = match payload {
+                Payload::Json(_) => "application/json",
+                Payload::Bytes(_) => "application/octet-stream",
+            };
+            item.set("content_type", Some(args.content_type.as_deref().unwrap_or(kind)))?;
+            item.set("payload_ref", Some(kept_apart(target, args, payload).await?))?;
+        }
+        payload => item.either(("payload", "payload_base64"), payload)?,
+    }
+    let ask = Ask::post(&["queues", &args.queue, "items"]).json(&item)?.once();
+    let told = Told::read(&target.ask(ask).await?)?;
+    let mut out = std::io::stdout().lock();
+    if args.reach.json {
+        return Ok(told.print(&mut out)?);
+    }
+    match text(&told.seen, "outcome") {
+        "duplicate" => say("an item with this key waits already, and is kept"),
+        "replaced" => say("an item with this key waits already, and took this payload"),
+        "successor" => say("an item with this key is being worked on; this one waits for its end"),
+        _ => {}
+    }
+    Ok(writeln!(out, "{}", text(&told.seen, "id"))?)
+}
+
+/// What became of a stream.
+#[derive(Default)]
+struct Sum {
+    outcomes: BTreeMap<String, u64>,
+    refused: u64,
+}
+
+async fn lines(target: &Target, args: &Args) -> anyhow::Result<()> {
+    let mut sum = Sum::default();
+    let (mut batch, mut bytes) = (Vec::new(), 0);
+    let mut lines = std::io::stdin().lock().lines().enumerate();
+    loop {
+        let next = lines.next();
+        let is_over = next.is_none();
+        if let Some((at, line)) = next {
+            let line = line.with_context(|| format!("standard input, line {}", at + 1))?;
+            if line.trim().is_empty() {
+                continue;
+            }
+            match windrow_wire::read::object::<NewItem>(line.as_bytes()) {
+                Ok(_) => {
+                    bytes += line.len() + 1;
+                    batch.push((at + 1, line));
+                }
+                Err(why) => {
+                    say(&format!("line {}: {why}", at + 1));
+                    sum.refused += 1;
+                }
+            }
+        }
+        let is_full = batch.len() >= BATCH || bytes >= BATCH_BYTES;
+        if (is_full || is_over) && !batch.is_empty() {
+            send(target, args, &std::mem::take(&mut batch), &mut sum).await?;
+            bytes = 0;
+        }
+        if is_over {
+            break;
+        }
+    }
+    if !args.reach.json {
+        let parts = sum.outcomes.iter().map(|(outcome, count)| format!("{count} {outcome}"));
+        let mut parts: Vec<String> = parts.collect();
+        if parts.is_empty() {
+            parts.push("nothing enqueued".to_owned());
+        }
+        writeln!(std::io::stdout().lock(), "{}", parts.join(", "))?;
+    }
+    match sum.refused {
+        0 => Ok(()),
+        refused => {
+            let lines = counted(refused, "line");
+            let said = format!("{lines} refused; the others are enqueued");
+            Err(Stop::new(Exit::Partly, said).into())
+        }
+    }
+}
+
+async fn send(
+    target: &Target,
+    args: &Args,
+    batch: &[(usize, String)],
+    sum: &mut Sum,
+) -> anyhow::Result<()> {
+    let mut body = String::new();
+    for (_, line) in batch {
+        body.push_str(line);
+        body.push('\n');
+    }
+    let ask = Ask::post(&["queues", &args.queue, "items"]);
+    let ask = ask.of_type("application/x-ndjson", Bytes::from(body)).once();
+    let first = batch.first().map_or(1, |(at, _)| *at);
+    let answer = target.ask(ask).await.map_err(|stop| {
+        Stop::new(stop.exit, format!("from line {first} on nothing is enqueued: {stop}"))
+    })?;
+    let each: Vec<Box<RawValue>> = read(&answer)?;
+    let mut out = std::io::stdout().lock();
+    for ((line, _), answer) in batch.iter().zip(each) {
+        let answer = Told::of(answer)?;
+        match answer.seen["outcome"].as_str() {
+            Some(outcome) => *sum.outcomes.entry(outcome.to_owned()).or_default() += 1,
+            None => {
+                sum.refused += 1;
+                say(&format!("line {line}: {}", text(&answer.seen, "detail")));
+            }
+        }
+        if args.reach.json {
+            answer.print(&mut out)?;
+        }
+    }
+    Ok(())
+}

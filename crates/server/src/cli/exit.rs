@@ -1,0 +1,156 @@
+//! How a command ends: one table of exit codes, and the error that carries one.
+
+use std::fmt;
+
+use windrow_client::repeat::Missed;
+
+macro_rules! exits {
+    ($($exit:ident $code:literal $what:literal;)*) => {
+        /// Why a command ended, as scripts see it.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub(crate) enum Exit { $($exit,)* }
+
+        impl Exit {
+            /// Every code but 0, with what it means. docs/reference/cli.md has the same table.
+            #[cfg(test)]
+            pub(crate) const ALL: &[(u8, &str)] = &[$(($code, $what)),*];
+
+            pub(crate) const fn code(self) -> u8 {
+                match self { $(Exit::$exit => $code),* }
+            }
+        }
+    };
+}
+
+exits! {
+    Failed 1 "it failed; the message says whether anything was written";
+    Usage 2 "the command line is wrong, or a value in it is not allowed";
+    NotFound 3 "what was named does not exist";
+    Denied 4 "a token is needed, or this one may not do that";
+    Unreachable 5 "the server cannot be reached";
+    Nothing 6 "there was nothing to claim, or the time to wait was over";
+    Partly 7 "some items were refused or failed; the others are done";
+    LeaseLost 8 "the lease does not hold the item: drop the work";
+}
+
+/// A command that ends with a code of its own.
+#[derive(Debug)]
+pub(crate) struct Stop {
+    pub(crate) exit: Exit,
+    /// What to say on standard error; nothing if everything was said.
+    pub(crate) message: String,
+}
+
+impl Stop {
+    pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Stop {
+        Stop { exit, message: message.into() }
+    }
+
+    /// Everything was said already.
+    pub(crate) fn silent(exit: Exit) -> Stop {
+        Stop::new(exit, "")
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Stop {
+        Stop::new(Exit::Usage, message)
+    }
+}
+
+impl fmt::Display for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Stop {}
+
+/// What a server says when it does not do something.
+#[derive(serde::Deserialize, Debug)]
+pub(super) struct Problem {
+    pub(super) status: u16,
+    pub(super) code: String,
+    pub(super) detail: String,
+}
+
+const UNAUTHORIZED: &str = "the server wants a token that is known, not expired and not revoked; \
+                            give one in WINDROW_TOKEN or with --token-file; `windrow token create` \
+                            makes one";
+
+impl From<Problem> for Stop {
+    fn from(Problem { status, code, detail }: Problem) -> Stop {
+        let exit = exit_of(status, &code);
+        if code == "unauthorized" {
+            return Stop::new(exit, UNAUTHORIZED);
+        }
+        let hint = match (exit, &*code) {
+            (Exit::LeaseLost, _) => "; drop the work: the item is somebody else's",
+            (_, "outcome_unknown") => "; look whether it was done before you repeat it",
+            (_, "stopping" | "store_failed" | "overloaded" | "store_full" | "queue_full") => {
+                "; nothing was written"
+            }
+            _ => "",
+        };
+        Stop::new(exit, format!("{detail}{hint}"))
+    }
+}
+
+/// The exit that goes with a problem's code.
+pub(super) fn exit_of(status: u16, code: &str) -> Exit {
+    match (status, code) {
+        (_, "lease_lost") => Exit::LeaseLost,
+        (401 | 403 | 421, _) => Exit::Denied,
+        (404, _) => Exit::NotFound,
+        (400 | 413 | 422, _) => Exit::Usage,
+        _ => Exit::Failed,
+    }
+}
+
+/// A server that did not answer.
+pub(super) fn missed(missed: Missed) -> Stop {
+    match missed {
+        Missed::NotSent(why) => {
+            let remedy = if why.contains("is not trusted") {
+                "Name the server with --server as its certificate does, and who made that with --ca"
+            } else {
+                "Start a server there with `windrow serve`, or name another with --server"
+            };
+            Stop::new(Exit::Unreachable, format!("{why}; nothing was written. {remedy}"))
+        }
+        Missed::Lost(why) => Stop::new(
+            Exit::Unreachable,
+            format!("the server did not answer ({why}); it is not known whether it was done"),
+        ),
+        other => Stop::new(Exit::Failed, format!("{other:?}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_has_the_same_table_of_exit_codes() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/cli.md");
+        let page = std::fs::read_to_string(page).expect("the page");
+        for (code, what) in Exit::ALL {
+            let row = format!("| {code} | {what} |");
+            assert!(page.contains(&row), "docs/reference/cli.md does not have this row\n{row}");
+        }
+    }
+
+    #[test]
+    fn the_page_has_every_key_of_a_filter_and_names_every_command() {
+        use clap::CommandFactory as _;
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/cli.md");
+        let page = std::fs::read_to_string(page).expect("the page");
+        for (key, what) in windrow_wire::filter::KEYS {
+            let row = format!("| `{key}` | {what} |");
+            assert!(page.contains(&row), "docs/reference/cli.md does not have this row\n{row}");
+        }
+        for command in crate::cli::Cli::command().get_subcommands() {
+            let (name, is_known) = (command.get_name(), ["demo", "help"]);
+            let is_named = page.contains(&format!("`{name}`")) || is_known.contains(&name);
+            assert!(is_named, "docs/reference/cli.md does not name {name}");
+        }
+    }
+}

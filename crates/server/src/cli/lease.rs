@@ -1,0 +1,285 @@
+//! `windrow claim`, `renew` and `settle`: work by hand.
+
+use std::io::Write as _;
+use std::time::Duration;
+
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::enqueue::{Fields, Payload};
+use super::exit::{Exit, Stop, exit_of};
+use super::reach::{Ask, Reach, Target};
+use super::show::{Table, Told, duration_ms, moment, plain, read, short, text};
+use super::with_target;
+
+/// Longest wait of one request; the server has a limit of its own, above this.
+const WAIT_SLICE_MS: u64 = 30_000;
+/// Letters of a payload that a table shows.
+const PAYLOAD_MAX: usize = 60;
+
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  windrow claim thumbs
+      Takes one item and shows it with its lease. Ends with 6 if there is nothing.
+  windrow claim thumbs ocr --max 10 --wait 1m --lease 5m --json
+  windrow settle LEASE ID complete --result '{\"pages\": 3}'
+      What was claimed is settled by its lease, before that runs out.
+
+To run a command for every item, use `windrow work`, which renews and settles by itself.")]
+pub(super) struct Claim {
+    /// The queues to take from; all if none is named.
+    #[arg(value_name = "QUEUE", add = super::complete::queues())]
+    queues: Vec<String>,
+    /// How many items at most.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    max: u32,
+    /// How long the lease lasts: 30s, 5m, 2h; by default as the queue's settings say.
+    #[arg(long, value_name = "TIME", value_parser = duration_ms)]
+    lease: Option<u64>,
+    /// How long to wait for work if there is none.
+    #[arg(long, value_name = "TIME", value_parser = duration_ms, default_value = "0s")]
+    wait: u64,
+    /// Who claims, as others see it.
+    #[arg(long, default_value = "windrow claim")]
+    worker: String,
+    /// Only items in these stages.
+    #[arg(long = "stage", value_name = "STAGE", add = super::complete::stages())]
+    stages: Vec<String>,
+    /// Only items of these kinds.
+    #[arg(long = "kind", value_name = "KIND")]
+    kinds: Vec<String>,
+    /// Only items of these tenants.
+    #[arg(long = "tenant", value_name = "TENANT")]
+    tenants: Vec<String>,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+pub(super) fn claim(args: &Claim) -> anyhow::Result<()> {
+    with_target(&args.reach, async |target| {
+        if let Target::Here(here) = target {
+            here.reclaim().await?;
+        }
+        if args.wait > 0 {
+            target.keeps_time();
+        }
+        let mut left = args.wait;
+        let told = loop {
+            let wait = left.min(WAIT_SLICE_MS);
+            let body = json!({
+                "queues": args.queues, "stages": args.stages, "kinds": args.kinds,
+                "tenants": args.tenants, "max": args.max, "lease_ms": args.lease,
+                "wait_ms": wait, "worker": args.worker,
+            });
+            let ask = Ask::post(&["claims"]).json(&body)?.once();
+            let ask = ask.waits(Duration::from_millis(wait));
+            let told = Told::read(&target.ask(ask).await?)?;
+            left -= wait;
+            if !told.seen["lease"].is_null() || left == 0 {
+                break told;
+            }
+        };
+        let mut out = std::io::stdout().lock();
+        if args.reach.json {
+            told.print(&mut out)?;
+        } else if !told.seen["lease"].is_null() {
+            granted(&mut out, &told)?;
+        }
+        if told.seen["lease"].is_null() {
+            return Err(Stop::new(Exit::Nothing, "there is nothing to claim").into());
+        }
+        Ok(())
+    })
+}
+
+fn granted(out: &mut impl std::io::Write, told: &Told) -> anyhow::Result<()> {
+    let granted = &told.seen;
+    let (lease, ends) = (text(granted, "lease"), moment(&granted["expires_at"]));
+    writeln!(out, "lease {lease}, ends {ends}")?;
+    let mut table = Table::new(&["ID", "QUEUE", "STAGE", "TRY", "KEY", "PAYLOAD"]);
+    for told in told.each("items")? {
+        let item = &told.seen;
+        let names = ["input", "input_base64", "payload", "payload_base64", "payload_ref"];
+        let payload = names.iter().find(|name| !item[**name].is_null());
+        let payload = payload.map(|name| told.verbatim(name)).unwrap_or_default();
+        table.row([
+            text(item, "id").into(),
+            plain(&item["queue"]).into(),
+            plain(&item["stage"]).into(),
+            plain(&item["attempt"]).into(),
+            plain(&item["key"]).into(),
+            short(&payload, PAYLOAD_MAX).into(),
+        ]);
+    }
+    Ok(table.print(out)?)
+}
+
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  windrow renew 7f8cf7a9-1c5e-4b8e-9d53-0d1c1f6f2b77
+      As much time again as it was granted for. Ends with 8 if the lease holds nothing any more.
+  windrow renew 7f8cf7a9-1c5e-4b8e-9d53-0d1c1f6f2b77 --lease 10m")]
+pub(super) struct Renew {
+    /// The lease, as `windrow claim` shows it.
+    #[arg(value_name = "LEASE")]
+    lease_id: String,
+    /// How long from now on.
+    #[arg(long, value_name = "TIME", value_parser = duration_ms)]
+    lease: Option<u64>,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+pub(super) fn renew(args: &Renew) -> anyhow::Result<()> {
+    with_target(&args.reach, async |target| {
+        let ask = Ask::post(&["leases", &args.lease_id, "renew"]);
+        let ask = ask.json(&json!({ "lease_ms": args.lease }))?;
+        let told = Told::read(&target.ask(ask).await?)?;
+        let mut out = std::io::stdout().lock();
+        if args.reach.json {
+            return Ok(told.print(&mut out)?);
+        }
+        let held = told.seen["held"].as_array().map_or(0, Vec::len) as u64;
+        let (held, ends) = (super::counted(held, "item"), moment(&told.seen["expires_at"]));
+        Ok(writeln!(out, "holds {held}, ends {ends}")?)
+    })
+}
+
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  windrow settle LEASE ID complete --result '{\"pages\": 3}'
+  windrow settle LEASE ID retry --error 'the printer is on fire' --delay 10m
+  windrow settle LEASE ID fail --class bad_data --error 'not a picture'
+  windrow settle LEASE ID split --children '[{\"ordinal\": 0, \"kind\": \"page\"}]'
+  windrow settle LEASE ID release
+      Back in line, at no attempt's cost.
+
+Ends with 8 if the lease does not hold the item: it is somebody else's by now.")]
+pub(super) struct Settle {
+    /// The lease, as `windrow claim` shows it.
+    #[arg(value_name = "LEASE")]
+    lease: String,
+    /// The item.
+    #[arg(value_name = "ID")]
+    id: String,
+    /// How the work ended.
+    #[arg(value_enum, value_name = "OUTCOME")]
+    outcome: Outcome,
+    /// For complete: what it came to, as JSON, a text, @FILE or -.
+    #[arg(long, value_name = "JSON")]
+    result: Option<String>,
+    /// For complete and split: what the next stage gets, as JSON, a text, @FILE or -.
+    #[arg(long, value_name = "JSON")]
+    output: Option<String>,
+    /// For retry and fail: what went wrong.
+    #[arg(long, value_name = "TEXT")]
+    error: Option<String>,
+    /// For retry and fail: other, gone, bad_data, resource, infrastructure or rate_limit.
+    #[arg(long)]
+    class: Option<String>,
+    /// For skip: why.
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    /// For retry and release: how long to wait.
+    #[arg(long, value_name = "TIME", value_parser = duration_ms)]
+    delay: Option<u64>,
+    /// For snooze: until when, such as 2026-11-16T08:30:00Z.
+    #[arg(long, value_name = "TIME")]
+    until: Option<String>,
+    /// For split: the children as a JSON array, or @FILE or -.
+    #[arg(long, value_name = "JSON")]
+    children: Option<String>,
+    /// For split: more children will come.
+    #[arg(long)]
+    more: bool,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum, Debug)]
+enum Outcome {
+    /// On to the next stage, or completed.
+    Complete,
+    /// Waits for its children.
+    Split,
+    /// Tried again after a while, or failed after its last attempt.
+    Retry,
+    /// Failed.
+    Fail,
+    /// Skipped in this stage.
+    Skip,
+    /// Back in line; costs no attempt.
+    Release,
+    /// Back in line at a time; costs no attempt.
+    Snooze,
+}
+
+impl Outcome {
+    fn name(self) -> &'static str {
+        match self {
+            Outcome::Complete => "complete",
+            Outcome::Split => "split",
+            Outcome::Retry => "retry",
+            Outcome::Fail => "fail",
+            Outcome::Skip => "skip",
+            Outcome::Release => "release",
+            Outcome::Snooze => "snooze",
+        }
+    }
+}
+
+pub(super) fn settle(args: &Settle) -> anyhow::Result<()> {
+    let item = ended(args)?;
+    with_target(&args.reach, async |target| {
+        let ask = Ask::post(&["leases", &args.lease, "settle"]);
+        let ask = ask.json(&json!({ "items": [&item] }))?.once();
+        let answer = target.ask(ask).await?;
+        let mut each: Vec<Box<RawValue>> = read(&answer)?;
+        let Some(answer) = each.pop() else {
+            return Err(Stop::new(Exit::Failed, "the server did not answer for the item").into());
+        };
+        let told = Told::of(answer)?;
+        let mut out = std::io::stdout().lock();
+        if args.reach.json {
+            told.print(&mut out)?;
+        }
+        if let Some(code) = told.seen["error"].as_str() {
+            let exit = match exit_of(409, code) {
+                Exit::Failed => Exit::Partly,
+                exit => exit,
+            };
+            return Err(Stop::new(exit, text(&told.seen, "detail")).into());
+        }
+        if !args.reach.json {
+            writeln!(out, "{} {}", text(&told.seen, "id"), text(&told.seen, "ending"))?;
+        }
+        Ok(())
+    })
+}
+
+/// How the attempt ended, as the API takes it.
+fn ended(args: &Settle) -> anyhow::Result<Fields> {
+    let said = |said: &Option<String>| said.as_deref().map(Payload::of).transpose();
+    let mut item = Fields::default();
+    item.set("id", Some(&args.id))?;
+    item.set("outcome", Some(args.outcome.name()))?;
+    item.set("error", args.error.as_ref())?;
+    item.set("class", args.class.as_ref())?;
+    item.set("reason", args.reason.as_ref())?;
+    item.set("until", args.until.as_ref())?;
+    item.set("delay_ms", args.delay)?;
+    item.either(("result", "result_base64"), said(&args.result)?)?;
+    item.either(("output", "output_base64"), said(&args.output)?)?;
+    match said(&args.children)? {
+        Some(Payload::Json(children)) => item.set("children", Some(children))?,
+        Some(Payload::Bytes(_)) => {
+            return Err(Stop::usage("--children is not JSON; give an array of children").into());
+        }
+        None => {}
+    }
+    item.set("more", args.more.then_some(true))?;
+    Ok(item)
+}

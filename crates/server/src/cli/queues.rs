@@ -1,0 +1,265 @@
+//! `windrow queues`, `stats`, `settings`, `pause` and `resume`.
+
+use std::io::Write as _;
+
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::enqueue::Payload;
+use super::exit::Stop;
+use super::reach::{Ask, Reach};
+use super::show::{Table, Told, plain, read, say, text};
+use super::with_target;
+
+const STATUSES: [&str; 6] =
+    ["pending", "processing", "completed", "failed", "cancelled", "skipped"];
+const HEAD: [&str; 6] = ["PENDING", "PROCESSING", "COMPLETED", "FAILED", "CANCELLED", "SKIPPED"];
+
+/// The counts of a place, aligned to the right.
+fn counts(of: &Value) -> [super::show::Cell; 6] {
+    let mut at = 0;
+    STATUSES.map(|status| {
+        let count = of[status].as_u64().unwrap_or_default();
+        at += 1;
+        format!("{count:>width$}", width = HEAD[at - 1].len()).into()
+    })
+}
+
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  windrow queues
+      Every queue that has items or settings or is paused.
+  windrow queues --json | jq -r 'select(.paused != []) | .queue'")]
+pub(super) struct Queues {
+    #[command(flatten)]
+    reach: Reach,
+}
+
+pub(super) fn queues(args: &Queues) -> anyhow::Result<()> {
+    with_target(&args.reach, async |target| {
+        let body = target.ask(Ask::get(&["queues"])).await?;
+        let mut out = std::io::stdout().lock();
+        let [a, b, c, d, e, f] = HEAD;
+        let mut table = Table::new(&["QUEUE", a, b, c, d, e, f, "PAUSED"]);
+        for queue in read::<Vec<Box<RawValue>>>(&body)? {
+            let queue = Told::of(queue)?;
+            if args.reach.json {
+                queue.print(&mut out)?;
+                continue;
+            }
+            let [a, b, c, d, e, f] = counts(&queue.seen);
+            let paused = queue.seen["paused"].as_array().into_iter().flatten().map(part);
+            let paused = paused.collect::<Vec<_>>().join(", ");
+            table.row([plain(&queue.seen["queue"]).into(), a, b, c, d, e, f, paused.into()]);
+        }
+        if table.is_empty() && !args.reach.json {
+            say("there is no queue yet; `windrow enqueue QUEUE` makes one");
+        } else if !args.reach.json {
+            table.print(&mut out)?;
+        }
+        Ok(())
+    })
+}
+
+/// What of a queue is paused.
+fn part(of: &Value) -> String {
+    match (of["stage"].as_str(), of["tenant"].as_str()) {
+        (None, None) => "all".to_owned(),
+        (Some(stage), None) => format!("stage {stage}"),
+        (None, Some(tenant)) => format!("tenant {tenant}"),
+        (Some(stage), Some(tenant)) => format!("stage {stage} of tenant {tenant}"),
+    }
+}
+
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  windrow stats
+      Items by status, by queue and tenant, and in all.
+  windrow stats --queue thumbs --json | jq .failed")]
+pub(super) struct Stats {
+    /// Only this queue.
+    #[arg(long, add = super::complete::queues())]
+    queue: Option<String>,
+    /// Only this tenant.
+    #[arg(long)]
+    tenant: Option<String>,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+pub(super) fn stats(args: &Stats) -> anyhow::Result<()> {
+    with_target(&args.reach, async |target| {
+        let ask = Ask::get(&["queue", "stats"]).with("queue", args.queue.as_ref());
+        let told = Told::read(&target.ask(ask.with("tenant", args.tenant.as_ref())).await?)?;
+        let mut out = std::io::stdout().lock();
+        if args.reach.json {
+            return Ok(told.print(&mut out)?);
+        }
+        let [a, b, c, d, e, f] = HEAD;
+        let mut table = Table::new(&["QUEUE", "TENANT", a, b, c, d, e, f]);
+        for place in told.seen["queues"].as_array().into_iter().flatten() {
+            let [a, b, c, d, e, f] = counts(place);
+            let (queue, tenant) = (plain(&place["queue"]), plain(&place["tenant"]));
+            table.row([queue.into(), tenant.into(), a, b, c, d, e, f]);
+        }
+        let [a, b, c, d, e, f] = counts(&told.seen);
+        table.row(["(all)".into(), "(all)".into(), a, b, c, d, e, f]);
+        Ok(table.print(&mut out)?)
+    })
+}
+
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  windrow settings thumbs
+      How the queue behaves, as JSON.
+  windrow settings thumbs lease_ms=60000 max_attempts=5 retention.max_age_ms=604800000
+      Changes these, and leaves the others as they are.
+  windrow settings thumbs --set @thumbs.json
+      Replaces them all; what is left out is as it is by default.")]
+pub(super) struct Settings {
+    #[arg(value_name = "QUEUE", add = super::complete::queues())]
+    queue: String,
+    /// What to change; a value is JSON or a text, and a dot leads into an object.
+    #[arg(value_name = "NAME=VALUE")]
+    changes: Vec<String>,
+    /// All settings as JSON, @FILE, or - for standard input.
+    #[arg(long, value_name = "JSON", conflicts_with = "changes")]
+    set: Option<String>,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+pub(super) fn settings(args: &Settings) -> anyhow::Result<()> {
+    with_target(&args.reach, async |target| {
+        let path = ["queues", &args.queue, "settings"];
+        let mut out = std::io::stdout().lock();
+        if args.set.is_none() && args.changes.is_empty() {
+            let told = Told::read(&target.ask(Ask::get(&path)).await?)?;
+            match args.reach.json {
+                true => told.print(&mut out)?,
+                false => writeln!(out, "{:#}", told.seen)?,
+            }
+            return Ok(());
+        }
+        let ask = match &args.set {
+            Some(said) => match Payload::of(said)? {
+                Payload::Json(settings) => Ask::put(&path).json(&settings)?,
+                Payload::Bytes(_) => return Err(Stop::usage("the settings are not JSON").into()),
+            },
+            None => {
+                let mut settings: Value = target.read(Ask::get(&path)).await?;
+                args.changes.iter().try_for_each(|change| apply(&mut settings, change))?;
+                Ask::put(&path).json(&settings)?
+            }
+        };
+        let told = Told::read(&target.ask(ask).await?)?;
+        if args.reach.json {
+            told.print(&mut out)?;
+        }
+        say(&format!("the settings of {} are changed", args.queue));
+        Ok(())
+    })
+}
+
+/// Changes one value; its name leads there by dots.
+fn apply(settings: &mut Value, change: &str) -> Result<(), Stop> {
+    let wrong = || Stop::usage(format!("{change:?} is not NAME=VALUE, such as max_attempts=5"));
+    let (name, said) = change.split_once('=').ok_or_else(wrong)?;
+    let value = serde_json::from_str(said).unwrap_or_else(|_| json!(said));
+    let mut place = settings;
+    for part in name.split('.') {
+        let inside = place.as_object_mut().ok_or_else(wrong)?;
+        place = inside.entry(part).or_insert(Value::Null);
+    }
+    *place = value;
+    Ok(())
+}
+
+/// A queue, or a part of it.
+#[derive(clap::Args, Debug)]
+struct Scope {
+    #[arg(value_name = "QUEUE", add = super::complete::queues())]
+    queue: String,
+    /// Only this stage of it.
+    #[arg(long, add = super::complete::stages())]
+    stage: Option<String>,
+    /// Only this tenant's items.
+    #[arg(long)]
+    tenant: Option<String>,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  windrow pause thumbs
+      Nothing of it is handed out any more; what workers have they may finish.
+  windrow pause documents --stage ocr
+  windrow pause documents --tenant acme")]
+pub(super) struct Pause {
+    #[command(flatten)]
+    scope: Scope,
+}
+
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  windrow resume thumbs
+  windrow resume documents --stage ocr
+      Ends the pause that was made with the same words.")]
+pub(super) struct Resume {
+    #[command(flatten)]
+    scope: Scope,
+}
+
+pub(super) fn pause(args: &Pause) -> anyhow::Result<()> {
+    scoped(&args.scope, "pause", "paused")
+}
+
+pub(super) fn resume(args: &Resume) -> anyhow::Result<()> {
+    scoped(&args.scope, "resume", "resumed")
+}
+
+fn scoped(scope: &Scope, verb: &str, done: &str) -> anyhow::Result<()> {
+    with_target(&scope.reach, async |target| {
+        let body = json!({ "stage": scope.stage, "tenant": scope.tenant });
+        let ask = Ask::post(&["queues", &scope.queue, verb]).json(&body)?;
+        let told = Told::read(&target.ask(ask).await?)?;
+        let mut out = std::io::stdout().lock();
+        if scope.reach.json {
+            told.print(&mut out)?;
+        } else {
+            let of = match part(&body).as_str() {
+                "all" => scope.queue.clone(),
+                part => format!("{}, {part}", scope.queue),
+            };
+            writeln!(out, "{of}: {done}")?;
+        }
+        if told.seen["note"].is_string() {
+            say(text(&told.seen, "note"));
+        }
+        Ok(())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_goes_where_its_name_leads() {
+        let mut settings = json!({"max_attempts": 3, "retention": {"failed_ms": 1}});
+        for change in ["max_attempts=5", "retention.failed_ms=null", "resource=mail"] {
+            apply(&mut settings, change).expect("it is read");
+        }
+        let changed =
+            json!({"max_attempts": 5, "retention": {"failed_ms": null}, "resource": "mail"});
+        assert_eq!(settings, changed);
+        assert!(apply(&mut settings, "max_attempts").is_err());
+        assert!(apply(&mut settings, "max_attempts.x=1").is_err());
+    }
+}

@@ -1,0 +1,126 @@
+//! Which queue a command is about, and who answers for it.
+//!
+//! What the command line says wins over the environment, and that over what a server here would
+//! use. A data directory is asked through its server if one holds it; else it is opened.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use windrow_client::http::Client;
+use windrow_client::{Options, Token};
+
+use super::announced::server_of;
+use super::profile::{self, Profile};
+use super::{ATTEMPT, Here, Reach, Target};
+use crate::cli::data_dir::{Locked, holds_a_store};
+use crate::cli::exit::{Exit, Stop};
+use crate::cli::place::Place;
+use crate::cli::serve;
+use crate::config::Config;
+
+/// A variable that says something.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+pub(super) async fn find(reach: &Reach, create: bool) -> anyhow::Result<Target> {
+    let says_where = reach.data_dir.is_some() || reach.store.is_some();
+    let from_environment = |name| if says_where { None } else { variable(name) };
+    let server = match (&reach.server, &reach.profile) {
+        (Some(server), _) => Some(server.clone()),
+        (None, Some(_)) => None,
+        (None, None) => from_environment("WINDROW_SERVER"),
+    };
+    if let Some(server) = server {
+        return wire(reach, &server, None);
+    }
+    if let Some(name) = reach.profile.clone().or_else(|| from_environment("WINDROW_PROFILE")) {
+        let profile = profile::named(&name)?;
+        return wire(reach, &profile.server.clone(), Some(profile));
+    }
+    let config = configured(reach)?;
+    match serve::place(&config)? {
+        Place::Directory(dir) => directory(reach, &config, dir, create).await,
+        place => Ok(Target::Here(Box::new(Here::begin(place, &config).await?))),
+    }
+}
+
+/// What a server here would be told, with these flags.
+pub(super) fn configured(reach: &Reach) -> anyhow::Result<Config> {
+    let layers = reach.source.layers()?;
+    let layers = layers.with_flag("--data-dir", "store.data_dir", reach.data_dir.clone())?;
+    Config::new(&layers.with_flag("--store", "store.url", reach.store.clone())?)
+}
+
+async fn directory(
+    reach: &Reach,
+    config: &Config,
+    dir: PathBuf,
+    create: bool,
+) -> anyhow::Result<Target> {
+    if !create && !holds_a_store(&dir)? {
+        let said = format!(
+            "there is no queue in {}; start one with `windrow serve` or `windrow enqueue \
+             --create`, or say where it is with --data-dir, --store or --server",
+            dir.display()
+        );
+        return Err(Stop::new(Exit::NotFound, said).into());
+    }
+    match Here::begin(Place::Directory(dir.clone()), config).await {
+        Ok(here) => Ok(Target::Here(Box::new(here))),
+        Err(error) => match error.downcast_ref::<Locked>() {
+            Some(locked) => through_its_server(reach, &dir, locked),
+            None => Err(error),
+        },
+    }
+}
+
+/// Asks whoever has the directory open.
+fn through_its_server(reach: &Reach, dir: &Path, locked: &Locked) -> anyhow::Result<Target> {
+    match server_of(dir, &locked.by) {
+        Some(said) => wire(reach, &said.http, None),
+        None => {
+            let said = format!(
+                "{} is in use by {}, and no server there says where it listens; wait until it \
+                 ends, or name a server with --server",
+                dir.display(),
+                locked.by
+            );
+            Err(Stop::new(Exit::Failed, said).into())
+        }
+    }
+}
+
+fn wire(reach: &Reach, address: &str, profile: Option<Profile>) -> anyhow::Result<Target> {
+    let (profile_token, profile_ca) = match profile {
+        Some(profile) => (profile.token_file, profile.ca),
+        None => (None, None),
+    };
+    let options = Options {
+        token: token(reach, profile_token)?,
+        attempt: ATTEMPT,
+        roots: reach.ca.clone().or(profile_ca),
+        ..Options::default()
+    };
+    let client = Client::new(address, options).map_err(|error| Stop::usage(error.to_string()))?;
+    Ok(Target::Wire(Box::new(client)))
+}
+
+/// The token, from the nearest place that has one.
+fn token(reach: &Reach, of_profile: Option<PathBuf>) -> anyhow::Result<Option<Token>> {
+    let in_file = |path: &Path| {
+        let text = std::fs::read_to_string(path);
+        text.with_context(|| format!("the token cannot be read from {}", path.display()))
+    };
+    let text = match (&reach.token_file, variable("WINDROW_TOKEN")) {
+        (Some(path), _) => Some(in_file(path)?),
+        (None, Some(token)) => Some(token),
+        (None, None) => {
+            let path = variable("WINDROW_TOKEN_FILE").map(PathBuf::from).or(of_profile);
+            path.as_deref().map(in_file).transpose()?
+        }
+    };
+    let read =
+        |text: String| Token::new(text.trim()).map_err(|error| Stop::usage(error.to_string()));
+    Ok(text.map(read).transpose()?)
+}

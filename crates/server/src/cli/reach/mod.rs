@@ -1,0 +1,199 @@
+//! Where a command does its work: a server, or a store that no server has open.
+//!
+//! Every command speaks the API's JSON. [`Target`] carries what it asks either over the wire, or to
+//! the same router in this process, which then holds the store. So a command is written once, and
+//! no rule is written twice. [`find`] chooses which of both it is.
+
+mod announced;
+mod ask;
+mod find;
+mod here;
+mod profile;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use serde::de::DeserializeOwned;
+use windrow_client::http::Client;
+use windrow_client::repeat::Missed;
+
+pub(super) use announced::Announced;
+pub(super) use ask::Ask;
+pub(super) use here::Here;
+
+use super::config::Source;
+use super::exit::{Exit, Problem, Stop, missed};
+use super::show::say;
+use crate::config::Config;
+
+/// How often a request that can be repeated is sent before it is given up.
+const TRIES: u32 = 3;
+
+/// Where the queue is. By default it is the one that `windrow serve` would use here.
+#[derive(clap::Args, Debug)]
+#[command(next_help_heading = "Where the queue is")]
+pub(super) struct Reach {
+    /// A running server, such as http://127.0.0.1:7117 (also WINDROW_SERVER).
+    #[arg(long, value_name = "URL", conflicts_with_all = ["data_dir", "store", "profile"])]
+    server: Option<String>,
+    /// A server by its name in your profiles (also WINDROW_PROFILE).
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["data_dir", "store"])]
+    profile: Option<String>,
+    /// A data directory: the server that uses it is found by itself, or it is opened here.
+    #[arg(long, value_name = "DIR", conflicts_with = "store")]
+    data_dir: Option<String>,
+    /// A database, such as postgres://user@host/database.
+    #[arg(long, value_name = "URL")]
+    store: Option<String>,
+    /// A file that holds the token; else it is WINDROW_TOKEN, or in the file WINDROW_TOKEN_FILE.
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Certificates to trust over https instead of the system's, in PEM.
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    #[command(flatten)]
+    source: Source,
+    /// Print JSON: one object, or one per line where there may be many.
+    #[arg(long, help_heading = "Output")]
+    pub(super) json: bool,
+    /// Say on standard error where the queue is.
+    #[arg(long, short, help_heading = "Output")]
+    verbose: bool,
+}
+
+/// Somebody who answers.
+pub(super) enum Target {
+    Wire(Box<Client>),
+    Here(Box<Here>),
+}
+
+impl Reach {
+    /// Finds the queue, which must be there.
+    pub(super) async fn target(&self) -> anyhow::Result<Target> {
+        self.find(false, true).await
+    }
+
+    /// The same, and a data directory that holds no store becomes one.
+    pub(super) async fn target_or_new(&self) -> anyhow::Result<Target> {
+        self.find(true, true).await
+    }
+
+    /// The same for completions, which say nothing and create nothing.
+    pub(super) async fn target_silently(&self) -> anyhow::Result<Target> {
+        self.find(false, false).await
+    }
+
+    /// Says something to whoever wants to know more.
+    pub(super) fn say(&self, words: &str) {
+        if self.verbose {
+            say(words);
+        }
+    }
+
+    /// What a server here would be told.
+    pub(super) fn configured(&self) -> anyhow::Result<Config> {
+        find::configured(self)
+    }
+
+    async fn find(&self, create: bool, may_say: bool) -> anyhow::Result<Target> {
+        let target = find::find(self, create).await?;
+        if may_say {
+            self.say(&target.shown());
+        }
+        Ok(target)
+    }
+}
+
+impl Target {
+    /// Who answers, in words.
+    pub(super) fn shown(&self) -> String {
+        match self {
+            Target::Wire(client) => format!("asking {}", client.address()),
+            Target::Here(here) => format!("using {}", here.shown()),
+        }
+    }
+
+    /// Asks, and gives the answer's body. What is a problem becomes the end of the command.
+    pub(super) async fn ask(&self, ask: Ask) -> Result<Bytes, Stop> {
+        let (status, body) = match self {
+            Target::Here(here) => here.ask(ask).await?,
+            Target::Wire(client) => over_the_wire(client, ask).await?,
+        };
+        if (200..300).contains(&status) {
+            return Ok(body);
+        }
+        Err(refused(status, &body))
+    }
+
+    /// The same, read.
+    pub(super) async fn read<T: DeserializeOwned>(&self, ask: Ask) -> Result<T, Stop> {
+        let body = self.ask(ask).await?;
+        serde_json::from_slice(&body).map_err(|error| {
+            Stop::new(Exit::Failed, format!("the server's answer is not understood: {error}"))
+        })
+    }
+
+    /// Asks for something that has no end.
+    pub(super) async fn follow(&self, ask: Ask) -> Result<Body, Stop> {
+        let (status, body) = match self {
+            Target::Here(here) => here.open(ask).await?,
+            Target::Wire(client) => {
+                let (head, body) = client.open(ask.into()).await.map_err(missed)?.into_parts();
+                (head.status.as_u16(), Body::new(body))
+            }
+        };
+        if status == 200 {
+            return Ok(body);
+        }
+        let body = axum::body::to_bytes(body, 1 << 20).await.unwrap_or_default();
+        Err(refused(status, &body))
+    }
+
+    /// Lets operations be done that this command begins. A server does so anyway.
+    pub(super) fn runs_operations(&self) {
+        if let Target::Here(here) = self {
+            here.runs_operations();
+        }
+    }
+
+    /// Lets happen what happens by itself as time passes, for as long as this command lasts.
+    pub(super) fn keeps_time(&self) {
+        if let Target::Here(here) = self {
+            here.keeps_time();
+        }
+    }
+
+    /// Ends: what was begun here comes to its end.
+    pub(super) async fn close(self) {
+        if let Target::Here(here) = self {
+            here.close().await;
+        }
+    }
+}
+
+/// Asks a server. What can be repeated is, a few times, if no answer comes.
+async fn over_the_wire(client: &Client, ask: Ask) -> Result<(u16, Bytes), Stop> {
+    let mut tries = if ask.is_repeatable() { TRIES } else { 1 };
+    loop {
+        tries -= 1;
+        match client.send(ask.clone().into()).await {
+            Ok(reply) => return Ok((reply.status.as_u16(), reply.body)),
+            Err(Missed::Lost(_)) if tries > 0 => {}
+            Err(error) => return Err(missed(error)),
+        }
+    }
+}
+
+fn refused(status: u16, body: &[u8]) -> Stop {
+    match serde_json::from_slice::<Problem>(body) {
+        Ok(problem) => problem.into(),
+        Err(_) => Stop::new(
+            Exit::Failed,
+            format!("something that is not Windrow answered with {status}; is the address right?"),
+        ),
+    }
+}
+
+/// How long one attempt over the wire may take, besides waiting on purpose.
+const ATTEMPT: Duration = Duration::from_secs(60);

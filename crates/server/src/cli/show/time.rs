@@ -1,0 +1,68 @@
+//! Times as people say them.
+
+use windrow_core::Timestamp;
+
+const UNITS: [(u64, &str); 4] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s")];
+
+fn now() -> Timestamp {
+    Timestamp(u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or_default())
+}
+
+/// How long ago a time is that the API says, in its largest unit: `3s`, `5m`, `2d`.
+pub(crate) fn age(time: &serde_json::Value) -> String {
+    let at = time.as_str().and_then(|text| text.parse::<Timestamp>().ok());
+    at.map(|at| span(now().since(at))).unwrap_or_default()
+}
+
+/// The same for times that may lie ahead: `in 5m`.
+pub(crate) fn moment(time: &serde_json::Value) -> String {
+    let Some(at) = time.as_str().and_then(|text| text.parse::<Timestamp>().ok()) else {
+        return String::new();
+    };
+    let now = now();
+    if at > now { format!("in {}", span(at.since(now))) } else { format!("{} ago", age(time)) }
+}
+
+/// A number of milliseconds in its largest unit.
+pub(crate) fn span(ms: u64) -> String {
+    let unit = UNITS.iter().find(|(length, _)| ms >= *length);
+    unit.map_or_else(|| "0s".to_owned(), |(length, name)| format!("{}{name}", ms / length))
+}
+
+/// A number with its unit: `500ms`, `30s`, `5m`, `2h`, `30d`, `1w`.
+pub(crate) fn duration_ms(text: &str) -> Result<u64, String> {
+    let wrong = || "write a number with ms, s, m, h, d or w, such as 30s or 5m".to_owned();
+    let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let length = match unit {
+        "ms" => 1,
+        "w" => 7 * 86_400_000,
+        unit => UNITS.iter().find(|(_, name)| *name == unit).ok_or_else(wrong)?.0,
+    };
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    number
+        .checked_mul(length)
+        .filter(|ms| *ms <= 100 * 366 * 86_400_000)
+        .ok_or_else(|| "is more than a hundred years; leave it out instead".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_a_number_with_its_unit() {
+        assert_eq!(duration_ms("30d"), Ok(30 * 86_400_000));
+        assert_eq!((duration_ms("1s"), duration_ms("2w")), (Ok(1_000), Ok(14 * 86_400_000)));
+        assert_eq!((duration_ms("250ms"), duration_ms("0s")), (Ok(250), Ok(0)));
+        for wrong in ["", "d", "30", "30y", "-1d", "1.5d", "99999999999999999w", "1000000w"] {
+            assert!(duration_ms(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_span_is_said_in_its_largest_unit() {
+        let said = [0, 999, 1_000, 59_999, 60_000, 7_200_000, 90_000_000].map(span);
+        assert_eq!(said, ["0s", "0s", "1s", "59s", "1m", "2h", "1d"]);
+    }
+}

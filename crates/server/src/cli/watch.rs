@@ -1,0 +1,334 @@
+//! `windrow health`, `workers`, `sweep`, `events` and `view`: how it goes, and what happens.
+
+use std::io::Write as _;
+
+use futures_util::StreamExt as _;
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::exit::{Exit, Stop};
+use super::reach::{Ask, Reach, Target};
+use super::show::{Cell, Table, Told, age, plain, read, say, text};
+use super::{counted, with_target};
+
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  windrow health
+      Every check with its colour, and what to do about what is not well.
+  windrow health >/dev/null || alert
+      Ends with 1 if something is red.")]
+pub(super) struct Health {
+    #[command(flatten)]
+    reach: Reach,
+}
+
+pub(super) fn health(args: &Health) -> anyhow::Result<()> {
+    with_target(&args.reach, async |target| {
+        let told = Told::read(&target.ask(Ask::get(&["health"])).await?)?;
+        let mut out = std::io::stdout().lock();
+        if args.reach.json {
+            told.print(&mut out)?;
+        } else {
+            let mut table = Table::new(&["CHECK", "STATUS", "OF", "SAYS"]);
+            let mut remedies = Vec::new();
+            for check in told.seen["checks"].as_array().into_iter().flatten() {
+                remedies.extend(check["remedy"].as_str().map(|remedy| (check, remedy)));
+                table.row([
+                    plain(&check["check"]).into(),
+                    Cell::status(text(check, "status")),
+                    plain(&check["of"]).into(),
+                    plain(&check["says"]).into(),
+                ]);
+            }
+            table.print(&mut out)?;
+            for (check, remedy) in remedies {
+                say(&format!("{}: {remedy}", text(check, "check")));
+            }
+        }
+        match text(&told.seen, "status") {
+            "red" => Err(Stop::silent(Exit::Failed).into()),
+            _ => Ok(()),
+        }
+    })
+}
+
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  windrow workers
+      Who claims at this server, when they were last heard of, and what they hold.")]
+pub(super) struct Workers {
+    #[command(flatten)]
+    reach: Reach,
+}
+
+pub(super) fn workers(args: &Workers) -> anyhow::Result<()> {
+    with_target(&args.reach, async |target| {
+        let body = target.ask(Ask::get(&["workers"])).await?;
+        let mut out = std::io::stdout().lock();
+        let mut table = Table::new(&["WORKER", "WAITING", "LEASES", "SEEN", "QUEUES", "STAGES"]);
+        for worker in read::<Vec<Box<RawValue>>>(&body)? {
+            let worker = Told::of(worker)?;
+            if args.reach.json {
+                worker.print(&mut out)?;
+                continue;
+            }
+            let names = |of: &Value| {
+                let names = of.as_array().into_iter().flatten().filter_map(Value::as_str);
+                names.collect::<Vec<_>>().join(", ")
+            };
+            table.row([
+                plain(&worker.seen["name"]).into(),
+                plain(&worker.seen["waiting"]).into(),
+                plain(&worker.seen["leases"]).into(),
+                format!("{:4}", age(&worker.seen["last_seen"])).into(),
+                names(&worker.seen["queues"]).into(),
+                names(&worker.seen["stages"]).into(),
+            ]);
+        }
+        if args.reach.json {
+            return Ok(());
+        }
+        if table.is_empty() {
+            say("no worker is present");
+            return Ok(());
+        }
+        Ok(table.print(&mut out)?)
+    })
+}
+
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  windrow sweep
+      Ends what was cancelled, folds trees, and removes what is past its keeping, now. A server does
+      so by itself; a data directory without one is swept when you say so.")]
+pub(super) struct Sweep {
+    #[command(flatten)]
+    reach: Reach,
+}
+
+pub(super) fn sweep(args: &Sweep) -> anyhow::Result<()> {
+    with_target(&args.reach, async |target| {
+        if let Target::Here(here) = target {
+            here.reclaim().await?;
+        }
+        let told = Told::read(&target.ask(Ask::post(&["sweep"])).await?)?;
+        let mut out = std::io::stdout().lock();
+        if args.reach.json {
+            return Ok(told.print(&mut out)?);
+        }
+        let handled = told.seen["handled"].as_u64().unwrap_or_default();
+        writeln!(out, "{} swept", counted(handled, "item"))?;
+        if told.seen["more"] == true {
+            say("there is more; sweep again");
+        }
+        Ok(())
+    })
+}
+
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  windrow events 01a1e554-9c99-7001-b210-29840971dd42
+      The life of one item, as far as it is kept.
+  windrow events --follow --queue thumbs --status failed
+      What happens from now on, until Ctrl-C.
+  windrow events --follow --json | jq -r 'select(.status == \"failed\") | .id'")]
+pub(super) struct Events {
+    /// An item; without --follow its life is shown.
+    #[arg(value_name = "ID", required_unless_present = "follow", add = super::complete::items())]
+    id: Option<String>,
+    /// Show what happens from now on.
+    #[arg(long, short)]
+    follow: bool,
+    /// Only these queues.
+    #[arg(
+        long = "queue",
+        value_name = "QUEUE",
+        requires = "follow",
+        add = super::complete::queues(),
+    )]
+    queues: Vec<String>,
+    /// Only these tenants.
+    #[arg(long = "tenant", value_name = "TENANT", requires = "follow")]
+    tenants: Vec<String>,
+    /// Only changes to these statuses.
+    #[arg(long = "status", value_name = "STATUS", requires = "follow")]
+    statuses: Vec<String>,
+    /// End after so many events.
+    #[arg(long, value_name = "N", requires = "follow")]
+    max: Option<u64>,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+pub(super) fn events(args: &Events) -> anyhow::Result<()> {
+    with_target(&args.reach, async |target| {
+        if args.follow {
+            return follow(target, args).await;
+        }
+        let id = args.id.as_deref().unwrap_or_default();
+        let body = target.ask(Ask::get(&["queue", id, "events"])).await?;
+        let mut out = std::io::stdout().lock();
+        let mut table = Table::new(&["AGE", "EVENT", "STAGE", "TRY", "WORKER", "ERROR"]);
+        for moment in read::<Vec<Box<RawValue>>>(&body)? {
+            let moment = Told::of(moment)?;
+            if args.reach.json {
+                moment.print(&mut out)?;
+                continue;
+            }
+            let seen = &moment.seen;
+            let event = match seen["status"].as_str() {
+                Some(status) => format!("{} {status}", text(seen, "event")),
+                None => text(seen, "event").to_owned(),
+            };
+            table.row([
+                format!("{:4}", age(&seen["at"])).into(),
+                event.into(),
+                plain(&seen["stage"]).into(),
+                plain(&seen["attempt"]).into(),
+                plain(&seen["worker"]).into(),
+                plain(&seen["error"]["message"]).into(),
+            ]);
+        }
+        if args.reach.json { Ok(()) } else { Ok(table.print(&mut out)?) }
+    })
+}
+
+async fn follow(target: &Target, args: &Events) -> anyhow::Result<()> {
+    if let Target::Here(here) = target
+        && here.is_alone()
+    {
+        let said = "no server uses this data directory, so nothing happens in it while this \
+                    command holds it; start one with `windrow serve`";
+        return Err(Stop::new(Exit::Failed, said).into());
+    }
+    let several = |names: &[String]| (!names.is_empty()).then(|| names.join(","));
+    let ask = Ask::get(&["events"]).with("queue", several(&args.queues));
+    let ask = ask.with("tenant", several(&args.tenants)).with("status", several(&args.statuses));
+    let body = target.follow(ask.with("item", args.id.as_ref()).events()).await?;
+    args.reach.say("following; Ctrl-C ends it");
+    let (mut stream, mut text_so_far, mut left) =
+        (body.into_data_stream(), String::new(), args.max.unwrap_or(u64::MAX));
+    while left > 0 {
+        let piece = tokio::select! {
+            piece = stream.next() => piece,
+            _ = tokio::signal::ctrl_c() => return Ok(()),
+        };
+        let Some(piece) = piece else {
+            return Err(Stop::new(Exit::Unreachable, "the server ended the stream").into());
+        };
+        let lost = |error: axum::Error| Stop::new(Exit::Unreachable, error.to_string());
+        text_so_far.push_str(&String::from_utf8_lossy(&piece.map_err(lost)?));
+        while let Some(end) = text_so_far.find("\n\n") {
+            let event: String = text_so_far.drain(..end + 2).collect();
+            if tell(&event, args.reach.json)? {
+                left -= 1;
+                if left == 0 {
+                    break;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Prints an event of the stream. Whether it was one of an item.
+fn tell(event: &str, json: bool) -> anyhow::Result<bool> {
+    let field =
+        |name: &str| event.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+    match (field("event"), field("data")) {
+        (Some("reset"), _) => {
+            say("something was missed; look at everything again");
+            Ok(false)
+        }
+        (Some("item"), Some(data)) => {
+            let mut out = std::io::stdout().lock();
+            let told = Told::read(data.as_bytes())?;
+            if json {
+                told.print(&mut out)?;
+            } else {
+                let seen = &told.seen;
+                let (id, status) = (text(seen, "id"), text(seen, "status"));
+                writeln!(out, "{id} {} {} {status}", text(seen, "queue"), text(seen, "event"))?;
+            }
+            out.flush()?;
+            Ok(true)
+        }
+        _ => Ok(false),
+    }
+}
+
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  windrow view unified_queue status:failed
+  windrow view documents tenant:acme --json
+      Items in the shapes that other systems have for them; docs/reference/seeds.md lists the views.
+  windrow view task_queue_page document_id:01a1e554-9c99-7001-b210-29840971dd42")]
+pub(super) struct View {
+    /// unified_queue, stale_items, job_queue, documents, task_queue_page, task_queue_chunk or
+    /// queue_stats.
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// What it is narrowed by, such as status:failed.
+    #[arg(value_name = "KEY:VALUE")]
+    filter: Vec<String>,
+    /// How many rows at most.
+    #[arg(long, short = 'n', default_value_t = 50, value_name = "N")]
+    limit: usize,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+#[derive(Deserialize)]
+struct Rows {
+    rows: Vec<Box<RawValue>>,
+    next: Option<String>,
+}
+
+pub(super) fn view(args: &View) -> anyhow::Result<()> {
+    let pair = |word: &String| {
+        let (key, value) = word.split_once(':')?;
+        Some((key.to_owned(), value.trim_matches('"').to_owned()))
+    };
+    let pairs: Option<Vec<(String, String)>> = args.filter.iter().map(pair).collect();
+    let pairs = pairs.ok_or_else(|| Stop::usage("a view is narrowed by KEY:VALUE only"))?;
+    with_target(&args.reach, async |target| {
+        let (mut out, mut left, mut cursor) = (std::io::stdout().lock(), args.limit.max(1), None);
+        loop {
+            let limit = left.min(200).to_string();
+            let mut ask = Ask::get(&["views", &args.name]).with("limit", Some(limit));
+            for (key, value) in &pairs {
+                ask = ask.with(key, Some(value));
+            }
+            let rows: Rows = target.read(ask.with("cursor", cursor.as_ref())).await?;
+            left = left.saturating_sub(rows.rows.len());
+            for row in rows.rows {
+                let row = Told::of(row)?;
+                if args.reach.json {
+                    row.print(&mut out)?;
+                } else {
+                    fields(&mut out, &row.seen)?;
+                }
+            }
+            cursor = rows.next;
+            if cursor.is_none() || left == 0 {
+                return Ok(());
+            }
+        }
+    })
+}
+
+/// A row with what is in it, one field per line.
+fn fields(out: &mut impl std::io::Write, row: &Value) -> std::io::Result<()> {
+    let mut table = Table::new(&[]);
+    for (name, value) in row.as_object().into_iter().flatten() {
+        table.pair(name, plain(value));
+    }
+    table.print(out)?;
+    writeln!(out)
+}

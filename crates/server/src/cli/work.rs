@@ -1,0 +1,288 @@
+//! `windrow work`: any command is a worker.
+//!
+//! The machinery is that of the workers which a server declares (`work/`). Here it sees the queue
+//! of this process, or that of a server over HTTP.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use windrow_client::http::Client;
+use windrow_core::LeaseId;
+use windrow_core::command::Outcome;
+use windrow_core::queue::{Error, Queue, Work};
+
+use super::exit::{Exit, Stop, exit_of};
+use super::reach::{Ask, Reach, Target};
+use super::show::{duration_ms, say};
+use super::with_target;
+use crate::work::hand::{Did, Done};
+use crate::work::shift::{Place, Quota};
+use crate::work::{Declared, Payloads};
+use crate::workers::InStore;
+
+/// How long one claim waits for work. One that is under way when we are told to stop is waited for,
+/// so that nothing is granted to nobody.
+const WAIT: Duration = Duration::from_secs(1);
+
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  windrow work --queue thumbs -- ./make-thumb.sh --width 200
+      Runs the command once for every item, with the payload on its standard input. What it writes
+      to standard output is the result.
+  windrow work --queue ocr --concurrency 4 --timeout 10m -- sh -c 'tesseract - - | jq -Rs .'
+  windrow work --queue thumbs --until-empty -- true
+      Ends when there is nothing left to do.
+
+Its exit code says what becomes of the item:
+  0   completed                     69  tried again later: something it needs is down
+  65  failed for good: bad data     75  tried again, as after any other code
+  66  failed for good: it is gone   99  skipped; standard error says why
+
+WINDROW_ID, WINDROW_QUEUE, WINDROW_STAGE, WINDROW_ATTEMPT, WINDROW_KEY and others are in its
+environment. It may say how far it is: echo '3/40 reading' > \"$WINDROW_PROGRESS\". Ctrl-C or
+SIGTERM takes nothing more, asks commands to end, and hands their items back: no attempt is lost.")]
+pub(super) struct Args {
+    /// The command that does one item, with its arguments.
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<String>,
+    /// The queues to take from; all if none is named.
+    #[arg(long = "queue", value_name = "QUEUE", add = super::complete::queues())]
+    queues: Vec<String>,
+    /// How many items at once.
+    #[arg(
+        long,
+        default_value_t = 1,
+        value_name = "N",
+        value_parser = clap::value_parser!(u16).range(1..=1000),
+    )]
+    concurrency: u16,
+    /// Only items in these stages.
+    #[arg(long = "stage", value_name = "STAGE", add = super::complete::stages())]
+    stages: Vec<String>,
+    /// Only items of these kinds.
+    #[arg(long = "kind", value_name = "KIND")]
+    kinds: Vec<String>,
+    /// Only items of these tenants.
+    #[arg(long = "tenant", value_name = "TENANT")]
+    tenants: Vec<String>,
+    /// How long one item may take; then the command is ended, and the item tried again.
+    #[arg(long, value_name = "TIME", value_parser = duration_ms)]
+    timeout: Option<u64>,
+    /// How long an item stays ours after the last heartbeat; there are three in that time.
+    #[arg(long, value_name = "TIME", value_parser = duration_ms, default_value = "1m")]
+    lease: u64,
+    /// How long commands may go on after Ctrl-C or SIGTERM before they are asked to end.
+    #[arg(long, value_name = "TIME", value_parser = duration_ms, default_value = "0s")]
+    drain: u64,
+    /// End after so many items.
+    #[arg(long, value_name = "N")]
+    max: Option<usize>,
+    /// End when there is nothing to do.
+    #[arg(long)]
+    until_empty: bool,
+    /// Give the payload as a file, whose path is in WINDROW_PAYLOAD_FILE.
+    #[arg(long)]
+    payload_file: bool,
+    /// Who works, as others see it.
+    #[arg(long, value_name = "NAME")]
+    worker: Option<String>,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    let program = args.command.first().map_or("", String::as_str);
+    if !is_there(program) {
+        let said = format!("{program:?} is no program here; nothing was claimed");
+        return Err(Stop::usage(said).into());
+    }
+    with_target(&args.reach, async |target| {
+        // Whoever cannot be reached, or lets nobody in, says so before anything is taken.
+        target.ask(Ask::get(&["workers"])).await?;
+        target.keeps_time();
+        match target {
+            Target::Here(here) => {
+                let queue = Arc::clone(here.queue());
+                let payloads = InStore(Arc::clone(&queue));
+                at_work(args, queue, payloads).await
+            }
+            Target::Wire(client) => {
+                let queue = Arc::new((**client).clone());
+                let payloads = OverTheWire(Arc::clone(&queue));
+                at_work(args, queue, payloads).await
+            }
+        }
+    })
+}
+
+/// Whether a program can be started, by its path or by its name.
+fn is_there(program: &str) -> bool {
+    if program.contains('/') {
+        return Path::new(program).is_file();
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    !program.is_empty() && std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
+}
+
+impl Args {
+    fn declared(&self) -> Declared {
+        let names = |names: &[String]| names.iter().map(|name| name.as_str().into()).collect();
+        let name = || format!("work-{}", std::process::id());
+        let lease = Duration::from_millis(self.lease.max(1_000));
+        Declared {
+            name: self.worker.clone().unwrap_or_else(name).into(),
+            queues: names(&self.queues),
+            kinds: names(&self.kinds),
+            stages: names(&self.stages),
+            tenants: names(&self.tenants),
+            command: self.command.clone(),
+            max_jobs: usize::MAX,
+            budget: Duration::MAX,
+            timeout: self.timeout.map(Duration::from_millis),
+            concurrency: usize::from(self.concurrency),
+            heartbeat: lease / 3,
+            lease,
+            payload_in_file: self.payload_file,
+        }
+    }
+}
+
+async fn at_work<Q, P>(args: &Args, queue: Arc<Q>, payloads: P) -> anyhow::Result<()>
+where
+    Q: Queue + 'static,
+    P: Payloads + Clone + 'static,
+{
+    // Before anything is taken, so that nothing is lost to a signal.
+    let mut signals = super::serve::Signals::new()?;
+    let stop = watch::Sender::new(false);
+    let place = Place {
+        queue,
+        payloads,
+        stopping: stop.subscribe(),
+        drain: Duration::from_millis(args.drain),
+    };
+    let place = Arc::new(place);
+    let (worker, quota) =
+        (Arc::new(args.declared()), Arc::new(Quota::new(args.max, args.until_empty)));
+    let (not_well, json) = (Arc::new(AtomicU64::new(0)), args.reach.json);
+    let wait = if args.until_empty { Duration::ZERO } else { WAIT };
+    let mut hands = JoinSet::new();
+    for _ in 0..args.concurrency {
+        let (place, worker, quota) = (Arc::clone(&place), Arc::clone(&worker), Arc::clone(&quota));
+        let not_well = Arc::clone(&not_well);
+        hands.spawn(async move {
+            let each = |done: &Done| {
+                not_well.fetch_add(u64::from(!is_well(done)), Ordering::Relaxed);
+                // Nobody may be reading; the work goes on.
+                let _told = tell(done, json);
+            };
+            place.work(&worker, wait, &quota, each).await
+        });
+    }
+    let mut refused = None;
+    loop {
+        tokio::select! {
+            ended = hands.join_next() => match ended {
+                Some(ended) => refused = ended?.or(refused),
+                None => break,
+            },
+            () = signals.next() => {
+                if stop.send_replace(true) {
+                    // The second time: leases run out by themselves.
+                    hands.abort_all();
+                } else {
+                    say("stopping: items are handed back; a second signal stops at once");
+                }
+            }
+        }
+    }
+    concluded(refused, not_well.load(Ordering::Relaxed))
+}
+
+fn concluded(refused: Option<Error>, not_well: u64) -> anyhow::Result<()> {
+    match refused {
+        Some(Error::Refused(refused)) => {
+            let status = if refused.code == "forbidden" { 403 } else { 409 };
+            Err(Stop::new(exit_of(status, &refused.code), refused.to_string()).into())
+        }
+        Some(error) => Err(Stop::new(Exit::Failed, error.to_string()).into()),
+        None if not_well > 0 => Err(Stop::silent(Exit::Partly).into()),
+        None => Ok(()),
+    }
+}
+
+/// Whether an item came out of it as it should.
+fn is_well(done: &Done) -> bool {
+    let is_failure = |outcome: &Outcome| matches!(outcome, Outcome::Fail { .. });
+    match &done.did {
+        Did::Settled(_, outcome) => !is_failure(outcome),
+        Did::Lost(_) | Did::Unknown(_) => false,
+    }
+}
+
+/// What became of an item, as JSON.
+#[derive(Serialize)]
+struct Line<'a> {
+    id: &'a str,
+    queue: &'a str,
+    stage: &'a str,
+    attempt: u16,
+    outcome: &'a str,
+    error: Option<&'a str>,
+    duration_ms: u64,
+}
+
+/// Says what became of an item.
+fn tell(done: &Done, json: bool) -> std::io::Result<()> {
+    let (outcome, error) = match &done.did {
+        Did::Settled(settled, outcome) => (settled.ending.name(), why(outcome)),
+        Did::Lost(why) => ("lost", Some(why.as_str())),
+        Did::Unknown(why) => ("unknown", Some(why.as_str())),
+    };
+    let error = done.not_started.as_deref().or(error);
+    let (id, took) = (done.work.id.to_string(), done.took.as_millis() as u64);
+    let mut out = std::io::stdout().lock();
+    if json {
+        let (queue, stage) = (&*done.work.body.queue, &*done.work.stage);
+        let attempt = done.work.attempt;
+        let line = Line { id: &id, queue, stage, attempt, outcome, error, duration_ms: took };
+        return writeln!(out, "{}", serde_json::to_string(&line)?);
+    }
+    match error {
+        Some(error) => writeln!(out, "{id} {outcome}: {}", super::show::printable(error)),
+        None => writeln!(out, "{id} {outcome}"),
+    }
+}
+
+/// What an outcome says went wrong.
+fn why(outcome: &Outcome) -> Option<&str> {
+    match outcome {
+        Outcome::Retry { message, .. } | Outcome::Fail { message, .. } => Some(message),
+        Outcome::Skip { reason } => Some(reason),
+        _ => None,
+    }
+}
+
+/// Payloads that a server keeps.
+#[derive(Clone, Debug)]
+struct OverTheWire(Arc<Client>);
+
+impl Payloads for OverTheWire {
+    async fn read(&self, lease: LeaseId, work: &Work) -> Result<Vec<u8>, String> {
+        let (lease, id) = (lease.to_string(), work.id.to_string());
+        let ask = Ask::get(&["leases", &lease, "items", &id, "payload"]);
+        let unread = |why: String| format!("the payload cannot be read: {why}");
+        match self.0.send(ask.into()).await {
+            Ok(reply) if reply.status.is_success() => Ok(reply.body.to_vec()),
+            Ok(reply) => Err(unread(format!("the server answered {}", reply.status))),
+            Err(missed) => Err(unread(format!("{missed:?}"))),
+        }
+    }
+}
