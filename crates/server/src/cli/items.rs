@@ -154,7 +154,7 @@ pub(super) fn explain(args: &Explain) -> anyhow::Result<()> {
         let said = &told.seen;
         writeln!(out, "{} is {}", text(said, "id"), text(said, "status"))?;
         for why in said["reasons"].as_array().into_iter().flatten() {
-            writeln!(out, "  {}: {}", text(why, "code"), text(why, "unblocked_by"))?;
+            writeln!(out, "  {}; waits for {}", text(why, "code"), text(why, "unblocked_by"))?;
         }
         if let Some(message) = said["error"]["message"].as_str() {
             writeln!(out, "  last error ({}): {message}", text(&said["error"], "class"))?;

@@ -10,6 +10,7 @@
 
 mod mode;
 mod plain;
+mod quickstart;
 #[path = "../rig/mod.rs"]
 mod rig;
 mod session;
@@ -42,6 +43,7 @@ fn main() {
             trials.push(Trial::test(trial, move || played(&path, &text, &name, mode)));
         }
     }
+    trials.push(Trial::test("the quick start does what it says", quickstart::played));
     trials.push(Trial::test("every command has its help, and no other", helps));
     trials.push(Trial::test("a changed session is noticed", a_changed_session_is_noticed));
     libtest_mimic::run(&Arguments::from_args(), trials).exit();

@@ -20,6 +20,11 @@ impl Plain {
         places.push((world.home.0.display().to_string(), "HOME"));
         places
             .extend(world.server.as_ref().map(|server| (server.address.clone(), "127.0.0.1:7117")));
+        Plain::at(places)
+    }
+
+    /// With what stands for these places.
+    pub(crate) fn at(places: Vec<(String, &'static str)>) -> Plain {
         Plain { ids: Vec::new(), kinds: HashMap::new(), places }
     }
 

@@ -108,6 +108,8 @@ impl Files {
 
     fn begin_now(&self, new: NewUpload, now: Timestamp) -> Result<UploadId, BlobError> {
         let id = UploadId::random();
+        // Without a header it would be taken for one whose maker died.
+        let _alone = self.alone(id)?;
         let name = part(id);
         let file = self.disk.create(&name).map_err(failed)?;
         let header = Header(Upload { new, offset: 0, since: now });
@@ -240,6 +242,8 @@ impl Files {
         let mut idle = Vec::new();
         for name in self.disk.list().map_err(failed)? {
             let Some(Ok(id)) = name.strip_suffix(PART).map(str::parse) else { continue };
+            // Whoever is at it may be writing its header.
+            let Ok(_alone) = self.alone(id) else { continue };
             match self.open(&name) {
                 Ok((_, upload)) if upload.since >= since => {}
                 // One without a header was never answered for.
@@ -372,5 +376,25 @@ impl References for Embedded {
         let dropped = std::mem::take(&mut tables.dropped);
         let names = self.shared.names.read();
         Ok(dropped.into_iter().map(|(no, blob)| (Arc::clone(names.text(no)), blob)).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::embedded::disk::RealDisk;
+
+    /// A server that was just started took an upload that was being made for one whose maker died.
+    #[test]
+    fn an_upload_that_somebody_is_at_is_not_idle() {
+        let dir = std::env::temp_dir().join(format!("windrow-uploads-{}", std::process::id()));
+        let files = Files::on(Arc::new(RealDisk::open(&dir).unwrap()));
+        let id = UploadId::random();
+        let alone = files.alone(id).unwrap();
+        files.disk.create(&part(id)).unwrap();
+        assert_eq!(files.idle_now(Timestamp::NEVER), Ok(Vec::new()));
+        drop(alone);
+        assert_eq!(files.idle_now(Timestamp::ZERO), Ok(vec![id]), "it has no header");
+        std::fs::remove_dir_all(&dir).unwrap();
     }
 }
