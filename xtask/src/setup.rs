@@ -8,6 +8,7 @@ mod peers;
 pub(crate) mod postgres;
 pub(crate) mod python;
 pub(crate) mod schemathesis;
+mod venv;
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -114,7 +115,7 @@ impl Need {
             Need::Peers => peers::are_here(),
             Need::PgBouncer => postgres::pgbouncer_is_here(),
             Need::Schemathesis => schemathesis::is_here(),
-            Need::PythonTools => python::is_here(),
+            Need::PythonTools => python::VENV.is_here(),
             Need::Redis => brokers::REDIS.is_here(),
             Need::Beanstalkd => brokers::BEANSTALKD.is_here(),
             Need::Nats => brokers::nats_is_here(),
@@ -135,7 +136,7 @@ impl Need {
             Need::Peers => peers::install(),
             Need::PgBouncer => postgres::install_pgbouncer(),
             Need::Schemathesis => schemathesis::install(),
-            Need::PythonTools => python::install(),
+            Need::PythonTools => python::VENV.install(),
             Need::Redis => brokers::REDIS.install(),
             Need::Beanstalkd => brokers::BEANSTALKD.install(),
             Need::Nats => brokers::install_nats(),
