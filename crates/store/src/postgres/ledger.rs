@@ -23,10 +23,9 @@ use windrow_core::{
 
 use super::decided::Decided;
 use super::desk::Desk;
-use super::loaded::Claiming;
-use super::loaded::Members;
+use super::loaded::{Claiming, Members, Offer};
 use super::names::LaneName;
-use super::needs::{Filter, Key, List, Needs};
+use super::needs::{Filter, Key, List, Needs, Wanted};
 
 /// How much further than asked leases are loaded that run out.
 const EXPIRING_MORE_MS: u64 = 5_000;
@@ -108,11 +107,15 @@ impl Desk {
 
     /// A candidate was not admitted: those behind it must be on the desk as well.
     fn look_further(&self, id: ItemId) {
-        let offers = self.offers.iter();
-        for (filter, offer) in offers.filter(|(_, offer)| offer.more && offer.items.contains(&id)) {
+        let lane = self.items.get(&id).and_then(|item| self.lane(item));
+        let left_out = |offer: &Offer| lane.is_some_and(|lane| offer.without.contains(&lane));
+        let offers = self.offers.iter().filter(|(_, offer)| offer.items.contains(&id));
+        for (filter, offer) in offers.filter(|(_, offer)| offer.more || left_out(offer)) {
+            let mut without = offer.without.clone();
+            without.retain(|no| Some(*no) != lane);
             self.miss(|needs| {
                 needs.aside.insert(id);
-                needs.offers.insert(filter.clone(), offer.asked);
+                needs.offer(filter, Wanted { most: offer.asked, without });
             });
         }
     }
@@ -408,13 +411,16 @@ impl Ledger for Desk {
         if lanes.iter().all(|no| self.waits_for_others(*no)) {
             return None;
         }
-        let filter = filter.clone();
-        let offer = self.offers.get(&filter);
-        if offer.is_none_or(|offer| offer.more) {
-            let asked = offer.map_or(0, |offer| offer.asked);
-            self.miss(|needs| {
-                needs.offers.insert(filter, claim.max.max(asked * 2));
-            });
+        let offer = self.offers.get(filter);
+        let waits = |no: &u32| self.waits_for_others(*no);
+        // A lane that was left out waits no longer, as it is decided now.
+        let left_out = |offer: &Offer| {
+            lanes.iter().filter(|no| offer.without.contains(*no)).any(|no| !waits(no))
+        };
+        if offer.is_none_or(|offer| offer.more || left_out(offer)) {
+            let most = claim.max.max(offer.map_or(0, |offer| offer.asked * 2));
+            let without = lanes.iter().copied().filter(waits).collect();
+            self.miss(|needs| needs.offer(filter, Wanted { most, without }));
         }
         None
     }

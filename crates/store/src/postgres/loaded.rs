@@ -33,6 +33,8 @@ pub(super) struct Offer {
     pub(super) asked: usize,
     /// Whether there may be more in line.
     pub(super) more: bool,
+    /// Lanes that were left out when it was last asked for. There may be more in those, too.
+    pub(super) without: BTreeSet<u32>,
 }
 
 /// Who of a group is in a stage.

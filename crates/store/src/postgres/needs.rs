@@ -60,6 +60,14 @@ impl From<&Claim> for Filter {
     }
 }
 
+/// How much a claim wants of what it asks for.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(super) struct Wanted {
+    pub(super) most: usize,
+    /// Lanes from which it can get nothing more, since they wait for others.
+    pub(super) without: BTreeSet<u32>,
+}
+
 /// A list of items that only the database can make.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) enum List {
@@ -95,7 +103,7 @@ pub(super) struct Needs {
     pub(super) expired: Option<usize>,
     pub(super) expiring: Option<u64>,
     pub(super) lists: BTreeMap<List, usize>,
-    pub(super) offers: BTreeMap<Filter, usize>,
+    pub(super) offers: BTreeMap<Filter, Wanted>,
     /// Candidates that were not admitted and stand before others.
     pub(super) aside: BTreeSet<ItemId>,
     pub(super) groups: BTreeSet<GroupKey>,
@@ -118,6 +126,17 @@ impl Needs {
 
     pub(super) fn blob(&mut self, tenant: &str, blob: &BlobRef) {
         self.blobs.insert((tenant.into(), blob.hash, blob.len));
+    }
+
+    /// A claim wants more. If it is asked twice in one decision, lanes are left out that could give
+    /// nothing either time.
+    pub(super) fn offer(&mut self, filter: &Filter, wanted: Wanted) {
+        let Some(known) = self.offers.get_mut(filter) else {
+            self.offers.insert(filter.clone(), wanted);
+            return;
+        };
+        known.most = known.most.max(wanted.most);
+        known.without.retain(|lane| wanted.without.contains(lane));
     }
 
     pub(super) fn at_least(&mut self, list: List, count: usize) {

@@ -3,6 +3,7 @@
 //! Every server has what is known of them among its settings, and that is enough to leave alone
 //! what is closed. Whoever counts on one, or changes it, locks and reads it first.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -26,6 +27,18 @@ impl Desk {
         let Some(name) = &policy.resource else { return false };
         let known = self.resources.get(name).or_else(|| self.config().gates.get(name));
         known.is_some_and(|state| state.closed_until > self.now)
+    }
+
+    /// Lanes that wait until the resource that they need opens, by what was loaded. What a decision
+    /// made of it does not count: if that lacked something, it is made again.
+    pub(super) fn closed_lanes(&self) -> BTreeSet<u32> {
+        let state = |name: &Arc<str>| self.resources.was(name).or(self.config.gates.get(name));
+        let is_closed = |policy: &Policy| {
+            let state = policy.resource.as_ref().and_then(state);
+            state.is_some_and(|state| state.closed_until > self.now)
+        };
+        let lanes = self.config.lanes.iter();
+        lanes.filter(|(_, lane)| is_closed(&lane.policy)).map(|(no, _)| *no).collect()
     }
 
     /// What was decided of a resource. Other servers need not know of every token that is taken:

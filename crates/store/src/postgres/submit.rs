@@ -255,7 +255,9 @@ impl Postgres {
                 }
                 Command::Claim(claim) => {
                     let most = claim.max.clamp(1, COMMAND_ITEMS_MAX);
-                    *needs.offers.entry(Filter::from(claim)).or_default() += most;
+                    let wanted = needs.offers.entry(Filter::from(claim)).or_default();
+                    wanted.most += most;
+                    wanted.without = desk.closed_lanes();
                 }
                 Command::Settle { lease, items } => {
                     needs.leases.insert(*lease);

@@ -347,18 +347,14 @@ impl Dice {
     }
 
     fn split(&mut self) -> Outcome {
-        let count = self.random.below(4);
-        let mut children: Vec<NewChild> = Vec::with_capacity(count);
-        for _ in 0..count {
-            let ordinal = self.random.below(6) as u32;
-            let child = self.new_child(ordinal);
-            // Two of one slice with the same would be refused.
-            if children.iter().all(|other| other.ordinal != ordinal) {
-                children.push(child);
-            }
-        }
+        let (count, first) = (self.random.below(4) as u32, self.random.below(4) as u32);
+        let children = (0..count).map(|at| {
+            // Now and then two of them are alike, which is refused.
+            let ordinal = if self.random.percent(5) { first } else { first + at };
+            self.new_child(ordinal)
+        });
         Outcome::Split {
-            children,
+            children: children.collect(),
             more: self.random.percent(30),
             on_gaps: self.one(&[OnGaps::Continue, OnGaps::Continue, OnGaps::Stop]),
             output: self.random.percent(30).then(|| vec![7]),
@@ -432,7 +428,11 @@ impl Dice {
             let (stage, policy) = (self.one(&STAGES).into(), self.policy());
             settings.stages.push(StageSettings { stage, policy });
         }
-        Command::Configure { queue, settings: Box::new(settings) }
+        let settings = Box::new(settings);
+        if self.random.percent(20) {
+            return Command::Introduce { queue, settings };
+        }
+        Command::Configure { queue, settings }
     }
 
     fn policy(&mut self) -> Policy {

@@ -69,6 +69,21 @@ cases! {
         assert_eq!(bed.try_claim(any).expect("all of them").items.len(), 6);
     }
 
+    /// A store that looked on behind what full groups held back did not count what it was about to
+    /// hand out, took a seat that had shown all that it was asked for to be empty, and came short.
+    fn full_groups_of_many_tenants_leave_the_rest_to_others(bed) {
+        limited(bed, 1);
+        let tenants = ["u", "v", "w"];
+        tenants.iter().for_each(|tenant| _ = bed.add(item().group("g").tenant(tenant)));
+        assert_eq!(bed.claim(3).len(), 3);
+        for tenant in tenants {
+            bed.add(item().group("g").tenant(tenant));
+            bed.add(item().group("g").tenant(tenant));
+        }
+        let ids = bed.add_many(9);
+        assert_eq!(bed.claim(4).iter().map(|held| held.id).collect::<Vec<_>>(), ids[..4]);
+    }
+
     fn a_limit_belongs_to_a_stage(bed) {
         bed.configure(|settings| {
             let policy = Policy { group_limit: Some(1), ..Policy::default() };

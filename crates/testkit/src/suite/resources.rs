@@ -156,6 +156,42 @@ cases! {
         bed.take_from("b");
     }
 
+    /// A store that looked on for more in the open queue left out what the bucket, by then empty,
+    /// held back, and lost what it had let through.
+    fn what_a_bucket_lets_through_is_handed_out_also_beside_an_empty_queue(bed) {
+        needing(bed, "llm");
+        bed.add(item().queue("free"));
+        bed.take_from("free");
+        let rate = Some(Rate { count: 1, per_ms: 1_000, burst: 2 });
+        limit(bed, "llm", Limits { rate, ..Limits::default() });
+        let ids = bed.add_many(9);
+        let claim = || {
+            let any = Claim { queues: Vec::new(), ..Claim::new("w", "", 4) };
+            let items = bed.try_claim(any).map(|grant| grant.items).unwrap_or_default();
+            items.iter().map(|work| work.item.id).collect::<Vec<_>>()
+        };
+        assert_eq!(claim(), ids[..2]);
+        assert_eq!(claim(), []);
+        let free = bed.add(item().queue("free"));
+        bed.advance(1_000);
+        let mut both = claim();
+        both.sort();
+        assert_eq!(both, [ids[2], free]);
+    }
+
+    fn what_a_batch_opens_is_claimed_in_the_same_batch(bed) {
+        needing(bed, "llm");
+        bed.add(item().queue("free"));
+        bed.take_from("free");
+        bed.add_many(3);
+        bed.close("llm", bed.later(60_000));
+        let open = Command::Gate { resource: "llm".into(), closed_until: Timestamp::ZERO };
+        let any = Claim { queues: Vec::new(), ..Claim::new("w", "", 4) };
+        let answers = bed.ask_all(vec![open.into(), Command::Claim(any).into()]);
+        let Answer::Claimed(Some(grant)) = &answers[1] else { panic!("{answers:?}") };
+        assert_eq!(grant.items.len(), 3);
+    }
+
     fn what_is_known_of_resources_is_shown(bed) {
         let all = || block_on(bed.store.resources()).expect("they are read");
         assert_eq!(all(), []);

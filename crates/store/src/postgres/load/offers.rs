@@ -10,9 +10,8 @@ use super::{Asked, Loading, Round, serials};
 use crate::postgres::Error;
 use crate::postgres::ledger::matches;
 use crate::postgres::line::Spot;
-use crate::postgres::loaded::Offer;
 use crate::postgres::names::{LaneName, Names};
-use crate::postgres::needs::{Filter, Needs};
+use crate::postgres::needs::{Filter, Needs, Wanted};
 use crate::postgres::seats::{Ask, Look};
 use crate::postgres::tx::{Step, step};
 
@@ -22,6 +21,8 @@ pub(super) struct Asking {
     lanes: Vec<Open>,
     only: Option<Vec<u32>>,
     wanted: usize,
+    /// Lanes that are left out.
+    without: BTreeSet<u32>,
     not_serials: Vec<i64>,
     /// What is asked in the next round trip.
     asks: Vec<Ask>,
@@ -104,23 +105,25 @@ impl Loading<'_> {
         Ok(all)
     }
 
-    fn asking(&self, filter: Filter, wanted: usize, not_serials: Vec<i64>) -> Asking {
+    fn asking(&self, filter: Filter, wanted: Wanted, not_serials: Vec<i64>) -> Asking {
+        let Wanted { most: wanted, without } = wanted;
         let names = self.desk.names.read();
         let numbers = || filter.tenants.iter().filter_map(|text| names.find(text)).collect();
         let only: Option<Vec<u32>> = (!filter.tenants.is_empty()).then(numbers);
         let lanes = self.desk.config.lanes.iter();
         let lanes = lanes.filter(|(_, lane)| matches(&filter, lane.name, |text| names.find(text)));
-        let lanes = lanes.filter(|(_, lane)| !self.desk.is_closed(&lane.policy));
+        let lanes = lanes.filter(|(no, _)| !without.contains(*no));
         let lanes = lanes.filter_map(|(no, lane)| self.open(*no, lane.name, &names)).collect();
         let (asks, asked, found) = Default::default();
         let has_looked = false;
-        Asking { filter, lanes, only, wanted, not_serials, asks, asked, found, has_looked }
+        Asking { filter, lanes, only, wanted, without, not_serials, asks, asked, found, has_looked }
     }
 
     /// Begins again, after settings or pauses turned out to be others.
     pub(super) fn ask_anew(&self, asking: &mut Asking) {
         let not_serials = std::mem::take(&mut asking.not_serials);
-        *asking = self.asking(asking.filter.clone(), asking.wanted, not_serials);
+        let wanted = Wanted { most: asking.wanted, without: self.desk.closed_lanes() };
+        *asking = self.asking(asking.filter.clone(), wanted, not_serials);
     }
 
     /// A lane, unless it is closed as a whole.
@@ -140,10 +143,9 @@ impl Loading<'_> {
     /// them may come from there.
     fn ask_more(&self, asking: &mut Asking) {
         let mut found: BTreeMap<Spot, BTreeSet<u64>> = BTreeMap::new();
-        let items = asking.found.iter().filter_map(|id| self.desk.items.get(id));
-        for item in items {
-            if let Some(spot) = self.desk.spot(item) {
-                found.entry(spot).or_default().insert(item.id.serial());
+        for id in &asking.found {
+            if let Some(spot) = self.seat(id) {
+                found.entry(spot).or_default().insert(id.serial());
             }
         }
         let asks = asking.lanes.iter().flat_map(|open| self.ask_lane(asking, open, &found));
@@ -312,15 +314,18 @@ impl Loading<'_> {
         Ok(())
     }
 
+    /// Where in line an item was found. An earlier decision may have handed it out: that is decided
+    /// again.
+    fn seat(&self, id: &ItemId) -> Option<Spot> {
+        self.desk.items.was(id).and_then(|item| self.desk.spot(item))
+    }
+
     /// What claims were offered, and what was asked of seats for it.
     pub(super) fn end_offers(&mut self, offers: Vec<Asking>) {
         for asking in offers {
-            let Asking { filter, wanted, asked, found, .. } = asking;
+            let Asking { filter, wanted, without, not_serials, asked, found, .. } = asking;
             for ask in asked.into_values() {
-                let here = found.iter().copied().filter(|id| {
-                    let item = self.desk.items.get(id);
-                    item.and_then(|item| self.desk.spot(item)) == Some(ask.spot)
-                });
+                let here = found.iter().copied().filter(|id| self.seat(id) == Some(ask.spot));
                 let here: BTreeSet<ItemId> = here.collect();
                 let known = self.desk.asked.iter_mut().find(|(known, _)| known.spot == ask.spot);
                 match known {
@@ -333,8 +338,12 @@ impl Loading<'_> {
                 }
             }
             let more = found.len() >= wanted;
-            let items = found.into_iter().collect();
-            self.desk.offers.insert(filter, Offer { items, asked: wanted, more });
+            let offer = self.desk.offers.entry(filter).or_default();
+            // What was offered before of lanes that are left out now still is.
+            let aside: BTreeSet<i64> = not_serials.into_iter().collect();
+            offer.items.retain(|id| !aside.contains(&(id.serial() as i64)));
+            offer.items.extend(found);
+            (offer.asked, offer.more, offer.without) = (wanted, more, without);
         }
     }
 }
