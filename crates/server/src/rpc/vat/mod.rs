@@ -74,11 +74,18 @@ struct Export {
 /// What becomes of a question.
 enum Answer {
     /// It is worked on. What was asked of its answer waits.
-    Running { call: Rc<Slot>, then: Vec<Asked>, is_finished: bool },
-    /// It waits for another one.
-    Waiting,
+    Running { call: Rc<Slot>, then: Vec<Asked>, finished: Option<Finished> },
+    /// It waits for another one, and is not begun if nobody needs it any more.
+    Waiting { is_needed: bool },
     /// It was given, and brought these capabilities.
     Given { results: Results, exports: Vec<u32> },
+}
+
+/// A caller needs no more of an answer than what it asked of it already.
+#[derive(Clone, Copy)]
+struct Finished {
+    /// Nor the capabilities that it brings.
+    lets_go: bool,
 }
 
 /// A call of something that another answer will bring.
@@ -166,11 +173,11 @@ impl Vat {
             Target::Answer { question: first, path } => match self.answers.get_mut(&first) {
                 Some(Answer::Running { then, .. }) => {
                     then.push(Asked { question, path, call: heard });
-                    self.answers.insert(question, Answer::Waiting);
+                    self.answers.insert(question, Answer::Waiting { is_needed: true });
                     return;
                 }
                 Some(Answer::Given { results, .. }) => results.capability(&path),
-                Some(Answer::Waiting) | None => Err(unknown()),
+                Some(Answer::Waiting { .. }) | None => Err(unknown()),
             },
         };
         match found {
@@ -188,8 +195,7 @@ impl Vat {
         let results = Filling { results: Some(Results::new(question)), slot: Rc::clone(&slot) };
         let promise =
             capability.call(interface, method, Box::new(Params(heard)), Box::new(results));
-        let running =
-            Answer::Running { call: Rc::clone(&slot), then: Vec::new(), is_finished: false };
+        let running = Answer::Running { call: Rc::clone(&slot), then: Vec::new(), finished: None };
         self.answers.insert(question, running);
         self.calls.push(Calling { question, promise, slot });
     }
@@ -204,12 +210,7 @@ impl Vat {
                     }
                 }
                 Ended::With(Err(error)) => self.thrown(question, &error),
-                Ended::GivenUp => {
-                    let mut message = written();
-                    answer(&mut message, question).set_canceled(());
-                    self.send(&message);
-                    self.answers.remove(&question);
-                }
+                Ended::GivenUp => self.cancelled(question),
             }
         }
     }
@@ -225,21 +226,39 @@ impl Vat {
         }
         self.send(&results.message);
         let before = self.answers.remove(&question);
-        let (then, is_finished) = match before {
-            Some(Answer::Running { then, is_finished, .. }) => (then, is_finished),
-            _ => (Vec::new(), false),
+        let (then, finished) = match before {
+            Some(Answer::Running { then, finished, .. }) => (then, finished),
+            _ => (Vec::new(), None),
         };
         for Asked { question, path, call } in then {
+            if matches!(self.answers.get(&question), Some(Answer::Waiting { is_needed: false })) {
+                self.cancelled(question);
+                continue;
+            }
             match results.capability(&path) {
                 Ok(capability) => self.begin(question, &*capability, call),
                 Err(error) => self.thrown(question, &error),
             }
         }
         // Nothing can be asked of an answer that brings no capability, and nobody need finish it.
-        if !exports.is_empty() && !is_finished {
-            self.answers.insert(question, Answer::Given { results, exports });
+        match finished {
+            Some(Finished { lets_go: true }) => {
+                exports.into_iter().for_each(|number| self.release(number, 1));
+            }
+            None if !exports.is_empty() => {
+                self.answers.insert(question, Answer::Given { results, exports });
+            }
+            _ => {}
         }
         Ok(())
+    }
+
+    /// Sends that a call was given up.
+    fn cancelled(&mut self, question: u32) {
+        let mut message = written();
+        answer(&mut message, question).set_canceled(());
+        self.send(&message);
+        self.answers.remove(&question);
     }
 
     /// Sends that a call failed, and so does what waited for it.
@@ -258,13 +277,13 @@ impl Vat {
     fn finish(&mut self, question: u32, lets_go: bool) {
         match self.answers.entry(question) {
             Entry::Occupied(mut entry) => match entry.get_mut() {
-                Answer::Running { call, then, is_finished } => {
-                    *is_finished = true;
+                Answer::Running { call, then, finished } => {
+                    *finished = Some(Finished { lets_go });
                     if then.is_empty() {
                         call.give_up();
                     }
                 }
-                Answer::Waiting => {}
+                Answer::Waiting { is_needed } => *is_needed = false,
                 Answer::Given { .. } => {
                     if let Answer::Given { exports, .. } = entry.remove()
                         && lets_go

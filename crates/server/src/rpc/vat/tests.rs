@@ -185,6 +185,20 @@ fn what_is_asked_of_an_answer_waits_for_it() {
     assert_eq!(heard, ["1: gives 1, finish it", "2: Unimplemented", "3: Unimplemented"]);
     bed.call_ahead(4, 1);
     assert_eq!(bed.heard(), ["4: Failed"], "it was finished");
+    bed.call(5, 1, OPEN);
+    assert_eq!(bed.heard(), ["5: Failed"], "and what it brought was let go");
+}
+
+#[test]
+fn what_waits_for_an_answer_is_not_begun_when_nobody_needs_it_any_more() {
+    let mut bed = Bed::new();
+    bed.bootstrap(0);
+    bed.call(1, 0, OPEN);
+    bed.call_ahead(2, 1);
+    bed.finish(2, true);
+    assert_eq!(bed.heard(), ["0: gives 0, finish it"]);
+    bed.opens.notify_one();
+    assert_eq!(bed.heard(), ["1: gives 1, finish it", "2: cancelled"]);
 }
 
 #[test]
