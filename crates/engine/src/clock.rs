@@ -34,10 +34,12 @@ pub(crate) async fn before<T>(
 }
 
 /// The machine's clock, which never runs back: the wall clock is read once, and from then on time
-/// passes as the monotonic clock says. A jump of the wall clock moves no lease.
+/// passes as the machine counts it, also while it sleeps. A jump of the wall clock moves no lease.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemClock {
     started: Instant,
+    /// What the machine had counted at the start.
+    counted: Duration,
     at: Timestamp,
 }
 
@@ -50,13 +52,27 @@ impl SystemClock {
         let since_1970 = wall.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let wall = Timestamp(since_1970.as_millis() as u64);
         let started = Instant::now(); // tidy: the clock's edge
-        SystemClock { started, at: wall.max(floor) }
+        SystemClock { started, counted: counted(started), at: wall.max(floor) }
     }
+}
+
+/// How long the machine has been on, asleep or not.
+#[cfg(target_os = "linux")]
+fn counted(_: Instant) -> Duration {
+    let since = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    Duration::new(since.tv_sec as u64, since.tv_nsec as u32)
+}
+
+/// How long it has been awake, which is all that can be asked for here.
+#[cfg(not(target_os = "linux"))]
+fn counted(since: Instant) -> Duration {
+    since.elapsed()
 }
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        self.at.plus(self.started.elapsed().as_millis() as u64)
+        let passed = counted(self.started).saturating_sub(self.counted);
+        self.at.plus(passed.as_millis() as u64)
     }
 
     fn micros(&self) -> u64 {

@@ -25,7 +25,7 @@ use crate::events::Ring;
 use crate::newcomers::Newcomers;
 use crate::observe::{Figures, Observer};
 use crate::presence::{Presence, Worker};
-use crate::tick::Jobs;
+use crate::tick::{Jobs, Ticked};
 use crate::wake::Waiters;
 
 /// Events that the ring keeps.
@@ -53,6 +53,7 @@ pub struct Engine<S, C> {
     ears: Arc<Ears>,
     presence: Presence,
     jobs: Mutex<Jobs>,
+    ticked: Ticked,
     newcomers: Newcomers,
     closed: AtomicBool,
 }
@@ -107,6 +108,7 @@ impl<S: Store, C: Clock> Engine<S, C> {
             ears,
             presence: Presence::default(),
             jobs: Mutex::default(),
+            ticked: Ticked::default(),
             newcomers: Newcomers::default(),
             closed: AtomicBool::new(false),
         }
@@ -118,6 +120,10 @@ impl<S: Store, C: Clock> Engine<S, C> {
 
     pub fn clock(&self) -> &C {
         &self.clock
+    }
+
+    pub(crate) fn ticked(&self) -> &Ticked {
+        &self.ticked
     }
 
     pub(crate) fn newcomers(&self) -> &Newcomers {
@@ -209,6 +215,12 @@ impl<S: Store, C: Clock> Engine<S, C> {
     }
 
     async fn answer(&self, request: Request) -> Result<Answer<Work>, Failure> {
+        self.catch_up_if_late().await?;
+        self.submit_now(request).await
+    }
+
+    /// Submits a request whether or not anybody has ticked.
+    pub(crate) async fn submit_now(&self, request: Request) -> Result<Answer<Work>, Failure> {
         let overloaded = Failure::Overloaded { retry_after_ms: RETRY_AFTER_MS };
         let _pass = self.in_flight.enter().ok_or(overloaded)?;
         match self.batcher.submit(&self.store, &self.clock, request).await? {

@@ -11,6 +11,8 @@
 //! A store that keeps time says when something is due by its own clock, which need not agree with
 //! this server's. So a due time only decides when to look again, within bounds.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use windrow_core::Timestamp;
 use windrow_core::command::{Answer, Command};
 use windrow_core::limits::COMMAND_ITEMS_MAX;
@@ -53,6 +55,22 @@ const EARLY_MS: u64 = 50;
 const WORK_MAX_MS: u64 = 1_000;
 /// Slices of one job in one step, however fast they are.
 const SLICES_MAX: usize = 64;
+
+/// When it was last known that time passes here. Zero until the first step: an engine that never
+/// steps notices no gap.
+#[derive(Debug, Default)]
+pub(crate) struct Ticked(AtomicU64);
+
+impl Ticked {
+    fn at(&self, now: Timestamp) {
+        self.0.store(now.0, Ordering::Release);
+    }
+
+    fn is_late(&self, now: Timestamp) -> bool {
+        let last = self.0.load(Ordering::Acquire);
+        last > 0 && now.since(Timestamp(last)) > GAP_MS
+    }
+}
 
 /// The engine's jobs.
 #[derive(Debug)]
@@ -100,17 +118,8 @@ impl<S: Store, C: Clock> Engine<S, C> {
 
     async fn do_step(&self) -> Result<Timestamp, Failure> {
         let now = self.clock().now();
-        let stepped = self.jobs().lock().stepped;
-        let lead = self.store().lead().await?;
-        self.jobs().lock().pulse.lead = Some(lead);
-        let gap = match lead {
-            Lead::Alone => stepped.is_none_or(|last| now.since(last) > GAP_MS),
-            Lead::Leads { idle_ms } => idle_ms > GAP_MS,
-            Lead::Follows => return Ok(now.plus(STEP_MAX_MS)),
-        };
-        if gap {
-            // As much as the rules give, reckoned from the time at which the store decides.
-            self.submit(Command::Grace { until: Timestamp::NEVER }).await?;
+        if self.catch_up(now).await? == Lead::Follows {
+            return Ok(now.plus(STEP_MAX_MS));
         }
         self.store().advance(now).await?;
         // Only now: a store that cannot be reached takes no renewals either, which is a gap.
@@ -122,6 +131,37 @@ impl<S: Store, C: Clock> Engine<S, C> {
         let jobs = self.jobs().lock();
         let soonest = next.min(jobs.sweep.next).min(jobs.reclaim.next);
         Ok(soonest.min(now.plus(STEP_MAX_MS)).max(least))
+    }
+
+    /// Gives live leases more time if nobody has ticked for long. Who leads.
+    async fn catch_up(&self, now: Timestamp) -> Result<Lead, Failure> {
+        let lead = self.store().lead().await?;
+        let is_first = {
+            let jobs = &mut self.jobs().lock();
+            jobs.pulse.lead = Some(lead);
+            jobs.stepped.is_none()
+        };
+        let gap = match lead {
+            Lead::Alone => is_first || self.ticked().is_late(now),
+            Lead::Leads { idle_ms } => idle_ms > GAP_MS,
+            Lead::Follows => false,
+        };
+        if gap {
+            // As much as the rules give, reckoned from the time at which the store decides.
+            self.submit_now(Command::Grace { until: Timestamp::NEVER }.into()).await?;
+        }
+        self.ticked().at(now);
+        Ok(lead)
+    }
+
+    /// Whoever asks something after a gap must not be faster than the next step: the process was
+    /// stopped, or the machine slept, and nobody could renew.
+    pub(crate) async fn catch_up_if_late(&self) -> Result<(), Failure> {
+        let now = self.clock().now();
+        if self.ticked().is_late(now) {
+            self.catch_up(now).await?;
+        }
+        Ok(())
     }
 
     /// Runs the jobs that are due, for a while. Whether one of them has more to do.

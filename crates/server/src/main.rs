@@ -1,6 +1,7 @@
 //! The `windrow` binary.
 
 mod auth;
+mod backups;
 mod blobs;
 mod bulk;
 mod cli;

@@ -25,6 +25,8 @@ pub(super) const REDIS: Debian =
 pub(super) const BEANSTALKD: Debian =
     Debian { package: "beanstalkd", program: "/usr/bin/beanstalkd" };
 
+pub(super) const FAKETIME: Debian = Debian { package: "faketime", program: "/usr/bin/faketime" };
+
 impl Debian {
     pub(super) fn is_here(&self) -> bool {
         Path::new(self.program).exists()

@@ -35,6 +35,17 @@ pub(super) async fn verify<S: Export, B: Blobs>(
     store: &S,
     bytes: &B,
 ) -> anyhow::Result<Vec<String>> {
+    let (read, faults) = compare(store, bytes).await?;
+    let blobs = counted(read, "blob");
+    writeln!(std::io::stdout().lock(), "{blobs}: every hash is right")?;
+    Ok(faults)
+}
+
+/// How many blobs are as they should be, and what is wrong with others.
+pub(super) async fn compare<S: Export, B: Blobs>(
+    store: &S,
+    bytes: &B,
+) -> anyhow::Result<(u64, Vec<String>)> {
     let (mut faults, mut read) = (Vec::new(), 0);
     for (tenant, blob, references) in known(store).await? {
         let name = format!("blob {} of tenant {tenant}", Hex(&blob.hash));
@@ -46,9 +57,7 @@ pub(super) async fn verify<S: Export, B: Blobs>(
             Err(error) => faults.push(format!("{name}: {error}")),
         }
     }
-    let blobs = counted(read, "blob");
-    writeln!(std::io::stdout().lock(), "{blobs}: every hash is right")?;
-    Ok(faults)
+    Ok((read, faults))
 }
 
 /// Copies the bytes of every blob that a store knows. What the source does not have cannot move;

@@ -25,8 +25,8 @@ impl std::fmt::Display for Locked {
         let (dir, by) = (self.dir.display(), &self.by);
         write!(
             f,
-            "{dir} is in use by {by}; stop that process, or use a copy that was made while it was \
-             stopped"
+            "{dir} is in use by {by}; stop that process, or look into a copy, which `windrow \
+             backup` makes while it runs"
         )
     }
 }

@@ -4,6 +4,7 @@
 //! All other commands ask a queue, wherever it is: [`reach`] finds it, [`show`] prints what it
 //! says, and [`exit`] has the codes with which they end.
 
+mod backup;
 mod blobs;
 mod change;
 mod check;
@@ -17,6 +18,7 @@ mod exit;
 mod import;
 mod items;
 mod lease;
+mod log;
 mod man;
 mod migrate;
 mod moving;
@@ -29,6 +31,7 @@ mod show;
 mod token;
 mod watch;
 mod work;
+mod worker;
 
 use clap::{Parser, Subcommand};
 
@@ -69,6 +72,8 @@ enum Command {
     Enqueue(Box<enqueue::Args>),
     /// Run a command for every item of a queue.
     Work(Box<work::Args>),
+    /// Run the workers that a configuration declares, here, for a server anywhere.
+    Worker(Box<worker::Args>),
     /// Take items, with a lease on them.
     Claim(lease::Claim),
     /// Get more time for a lease.
@@ -128,6 +133,12 @@ enum Command {
     /// Verify every checksum and every count of a store, and change nothing in it. No server may be
     /// at it.
     Check(check::Args),
+    /// Copy a store while it is used, so that it can be restored.
+    Backup(backup::Backup),
+    /// Make a store of a backup, as it was then or at a moment before.
+    Restore(backup::Restore),
+    /// Look into the log of a data directory.
+    Log(log::Args),
     /// Make the schema of a database, bring it up to date, or look how far it is.
     Migrate(migrate::Args),
     /// Take over what waits in another queue.
@@ -145,6 +156,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Serve(args) => serve::run(&args),
         Command::Enqueue(args) => enqueue::run(&args),
         Command::Work(args) => work::run(&args),
+        Command::Worker(args) => worker::run(&args),
         Command::Claim(args) => lease::claim(&args),
         Command::Renew(args) => lease::renew(&args),
         Command::Settle(args) => lease::settle(&args),
@@ -173,6 +185,9 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Demo(args) => demo::run(&args),
         Command::Dump(args) => dump::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Backup(args) => backup::backup(&args),
+        Command::Restore(args) => backup::restore(&args),
+        Command::Log(args) => log::run(&args),
         Command::Migrate(args) => migrate::run(&args),
         Command::Import(args) => import::run(&args),
         Command::Move(args) => moving::run(&args),

@@ -103,27 +103,17 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         let said = format!("{program:?} is no program here; nothing was claimed");
         return Err(Stop::usage(said).into());
     }
-    with_target(&args.reach, async |target| {
-        // Whoever cannot be reached, or lets nobody in, says so before anything is taken.
-        target.ask(Ask::get(&["workers"])).await?;
-        target.keeps_time();
-        match target {
-            Target::Here(here) => {
-                let queue = Arc::clone(here.queue());
-                let payloads = InStore(Arc::clone(&queue));
-                at_work(args, queue, payloads).await
-            }
-            Target::Wire(client) => {
-                let queue = Arc::new((**client).clone());
-                let payloads = OverTheWire(Arc::clone(&queue));
-                at_work(args, queue, payloads).await
-            }
-        }
-    })
+    let crew = Crew {
+        workers: vec![args.declared()],
+        quota: Quota::new(args.max, args.until_empty),
+        drain: Duration::from_millis(args.drain),
+        json: args.reach.json,
+    };
+    with_target(&args.reach, async |target| crew.work(target).await)
 }
 
 /// Whether a program can be started, by its path or by its name.
-fn is_there(program: &str) -> bool {
+pub(super) fn is_there(program: &str) -> bool {
     if program.contains('/') {
         return Path::new(program).is_file();
     }
@@ -154,56 +144,80 @@ impl Args {
     }
 }
 
-async fn at_work<Q, P>(args: &Args, queue: Arc<Q>, payloads: P) -> anyhow::Result<()>
-where
-    Q: Queue + 'static,
-    P: Payloads + Clone + 'static,
-{
-    // Before anything is taken, so that nothing is lost to a signal.
-    let mut signals = super::serve::Signals::new()?;
-    let stop = watch::Sender::new(false);
-    let place = Place {
-        queue,
-        payloads,
-        stopping: stop.subscribe(),
-        drain: Duration::from_millis(args.drain),
-    };
-    let place = Arc::new(place);
-    let (worker, quota) =
-        (Arc::new(args.declared()), Arc::new(Quota::new(args.max, args.until_empty)));
-    let (not_well, json) = (Arc::new(AtomicU64::new(0)), args.reach.json);
-    let wait = if args.until_empty { Duration::ZERO } else { WAIT };
-    let mut hands = JoinSet::new();
-    for _ in 0..args.concurrency {
-        let (place, worker, quota) = (Arc::clone(&place), Arc::clone(&worker), Arc::clone(&quota));
-        let not_well = Arc::clone(&not_well);
-        hands.spawn(async move {
-            let each = |done: &Done| {
-                not_well.fetch_add(u64::from(!is_well(done)), Ordering::Relaxed);
-                // Nobody may be reading; the work goes on.
-                let _told = tell(done, json);
-            };
-            place.work(&worker, wait, &quota, each).await
-        });
-    }
-    let mut refused = None;
-    loop {
-        tokio::select! {
-            ended = hands.join_next() => match ended {
-                Some(ended) => refused = ended?.or(refused),
-                None => break,
-            },
-            () = signals.next() => {
-                if stop.send_replace(true) {
-                    // The second time: leases run out by themselves.
-                    hands.abort_all();
-                } else {
-                    say("stopping: items are handed back; a second signal stops at once");
-                }
+/// Workers that take from one queue until they are told to stop, or have done enough.
+pub(super) struct Crew {
+    pub(super) workers: Vec<Declared>,
+    pub(super) quota: Quota,
+    /// How long what is in hand may go on after a signal.
+    pub(super) drain: Duration,
+    pub(super) json: bool,
+}
+
+impl Crew {
+    pub(super) async fn work(self, target: &Target) -> anyhow::Result<()> {
+        // Whoever cannot be reached, or lets nobody in, says so before anything is taken.
+        target.ask(Ask::get(&["workers"])).await?;
+        target.keeps_time();
+        match target {
+            Target::Here(here) => {
+                let queue = Arc::clone(here.queue());
+                let payloads = InStore(Arc::clone(&queue));
+                self.take_from(queue, payloads).await
+            }
+            Target::Wire(client) => {
+                let queue = Arc::new((**client).clone());
+                let payloads = OverTheWire(Arc::clone(&queue));
+                self.take_from(queue, payloads).await
             }
         }
     }
-    concluded(refused, not_well.load(Ordering::Relaxed))
+
+    async fn take_from<Q, P>(self, queue: Arc<Q>, payloads: P) -> anyhow::Result<()>
+    where
+        Q: Queue + 'static,
+        P: Payloads + Clone + 'static,
+    {
+        let Crew { workers, quota, drain, json } = self;
+        // Before anything is taken, so that nothing is lost to a signal.
+        let mut signals = super::serve::Signals::new()?;
+        let stop = watch::Sender::new(false);
+        let place = Arc::new(Place { queue, payloads, stopping: stop.subscribe(), drain });
+        let wait = if quota.until_empty { Duration::ZERO } else { WAIT };
+        let (quota, not_well) = (Arc::new(quota), Arc::new(AtomicU64::new(0)));
+        let mut hands = JoinSet::new();
+        for worker in workers.into_iter().map(Arc::new) {
+            for _ in 0..worker.concurrency {
+                let (place, worker) = (Arc::clone(&place), Arc::clone(&worker));
+                let (quota, not_well) = (Arc::clone(&quota), Arc::clone(&not_well));
+                hands.spawn(async move {
+                    let each = |done: &Done| {
+                        not_well.fetch_add(u64::from(!is_well(done)), Ordering::Relaxed);
+                        // Nobody may be reading; the work goes on.
+                        let _told = tell(done, json);
+                    };
+                    place.work(&worker, wait, &quota, each).await
+                });
+            }
+        }
+        let mut refused = None;
+        loop {
+            tokio::select! {
+                ended = hands.join_next() => match ended {
+                    Some(ended) => refused = ended?.or(refused),
+                    None => break,
+                },
+                () = signals.next() => {
+                    if stop.send_replace(true) {
+                        // The second time: leases run out by themselves.
+                        hands.abort_all();
+                    } else {
+                        say("stopping: items are handed back; a second signal stops at once");
+                    }
+                }
+            }
+        }
+        concluded(refused, not_well.load(Ordering::Relaxed))
+    }
 }
 
 fn concluded(refused: Option<Error>, not_well: u64) -> anyhow::Result<()> {

@@ -3,21 +3,17 @@
 //! Nothing is held whole in memory: a body is taken in pieces that are durable before the next one
 //! is read, and given out in pieces that are read when they are sent.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request};
-use axum::http::header::{
-    ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_NONE_MATCH, IF_RANGE,
-    LOCATION, RANGE,
-};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{delete, get, patch, post, put};
-use futures_util::{StreamExt as _, stream};
+use futures_util::StreamExt as _;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -31,6 +27,7 @@ use windrow_store::blobs::{BlobError, Blobs, NewUpload, PIECE, UploadId};
 use windrow_wire::item::{BlobRef, sha256};
 use windrow_wire::problem::{Code, Problem};
 
+use super::bytes::Whole;
 use super::reply::{Asked, Done, Failed, Named, Read, item_id, lease_id};
 use super::table::{BASE, Operation, Role};
 use crate::auth::Scoped;
@@ -364,102 +361,14 @@ async fn give(
     kind: &str,
     headers: &HeaderMap,
 ) -> Result<Response, Failed> {
-    let tag = format!("\"{}\"", BlobRef::from(blob).sha256);
-    let said = |name| headers.get(name).and_then(|value| value.to_str().ok());
-    let is_named = |list: &str| {
-        list.split(',')
-            .any(|one| matches!(one.trim(), "*") || one.trim().trim_start_matches("W/") == tag)
-    };
-    let mut response = Response::new(Body::empty());
-    let out = response.headers_mut();
-    if let Ok(tag) = HeaderValue::try_from(&tag) {
-        out.insert(ETAG, tag);
-    }
-    out.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-    if said(IF_NONE_MATCH).is_some_and(is_named) {
-        *response.status_mut() = StatusCode::NOT_MODIFIED;
-        return Ok(response);
-    }
-    let is_same = said(IF_RANGE).is_none_or(|known| known == tag);
-    let (from, to) = match said(RANGE).filter(|_| is_same).map(|text| range(text, blob.len)) {
-        None | Some(Asks::All) => (0, blob.len),
-        Some(Asks::Part(from, to)) => {
-            let part = format!("bytes {from}-{}/{}", to - 1, blob.len);
-            *response.status_mut() = StatusCode::PARTIAL_CONTENT;
-            insert(response.headers_mut(), CONTENT_RANGE, part);
-            (from, to)
-        }
-        Some(Asks::Nothing) => {
-            let detail = format!("the blob has {} bytes", blob.len);
-            let mut refused = Failed::new(Code::RangeNotSatisfiable, detail).into_response();
-            insert(refused.headers_mut(), CONTENT_RANGE, format!("bytes */{}", blob.len));
-            return Ok(refused);
-        }
-    };
-    let out = response.headers_mut();
-    insert(out, CONTENT_TYPE, kind.to_owned());
-    out.insert(CONTENT_LENGTH, (to - from).into());
-    *response.body_mut() = pieces(queue, tenant, blob, from..to).await?;
-    Ok(response)
-}
-
-fn insert(headers: &mut HeaderMap, name: axum::http::HeaderName, value: String) {
-    if let Ok(value) = HeaderValue::try_from(value) {
-        headers.insert(name, value);
-    }
-}
-
-/// Bytes that are read when they are sent; the first of them before anything is said, because the
-/// blob may have been removed since it was found.
-async fn pieces(
-    queue: &Arc<Queue>,
-    tenant: &Arc<str>,
-    blob: CoreRef,
-    Range { start, end }: Range<u64>,
-) -> Result<Body, BlobError> {
     let (queue, tenant) = (Arc::clone(queue), Arc::clone(tenant));
-    let read = move |at: u64| {
+    let tag = BlobRef::from(blob).sha256;
+    let whole = Whole { len: blob.len, tag: &tag, kind };
+    let read = move |at, len| {
         let (queue, tenant) = (Arc::clone(&queue), Arc::clone(&tenant));
-        let len = (end - at).min(PIECE as u64) as usize;
         async move { queue.store().read(&tenant, blob, at, len).await }
     };
-    let first = read(start).await?;
-    let rest = stream::try_unfold(start + first.len() as u64, move |at| {
-        let reading = (at < end).then(|| read(at));
-        async move {
-            let Some(reading) = reading else { return Ok(None) };
-            let piece = reading.await?;
-            let next = at + piece.len() as u64;
-            Ok::<_, BlobError>(Some((piece, next)))
-        }
-    });
-    Ok(Body::from_stream(stream::once(std::future::ready(Ok(first))).chain(rest)))
-}
-
-/// What a range header asks for.
-#[derive(PartialEq, Eq, Debug)]
-enum Asks {
-    /// It is none that we understand, or several.
-    All,
-    /// From a byte up to another, which is not part of it.
-    Part(u64, u64),
-    Nothing,
-}
-
-fn range(text: &str, len: u64) -> Asks {
-    let Some((first, last)) = text.strip_prefix("bytes=").and_then(|of| of.split_once('-')) else {
-        return Asks::All;
-    };
-    match (first.trim().parse::<u64>(), last.trim().parse::<u64>()) {
-        (Ok(first), Ok(last)) if first > last => Asks::All,
-        (Ok(first), Ok(last)) if first < len => Asks::Part(first, last.saturating_add(1).min(len)),
-        (Ok(first), Err(_)) if last.is_empty() && first < len => Asks::Part(first, len),
-        (Ok(_), Err(_)) if last.is_empty() => Asks::Nothing,
-        (Ok(_), Ok(_)) => Asks::Nothing,
-        (Err(_), Ok(0)) if first.is_empty() => Asks::Nothing,
-        (Err(_), Ok(last)) if first.is_empty() => Asks::Part(len.saturating_sub(last), len),
-        _ => Asks::All,
-    }
+    whole.give(headers, read).await
 }
 
 /// Stores payloads that are too large to travel with their item, and lets the items refer to them.
@@ -482,31 +391,4 @@ pub(super) async fn keep_apart(
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranges_are_read_as_they_are_meant() {
-        for (text, asks) in [
-            ("bytes=0-9", Asks::Part(0, 10)),
-            ("bytes=90-", Asks::Part(90, 100)),
-            ("bytes=90-200", Asks::Part(90, 100)),
-            ("bytes=-30", Asks::Part(70, 100)),
-            ("bytes=-300", Asks::Part(0, 100)),
-            ("bytes=99-99", Asks::Part(99, 100)),
-            ("bytes=100-", Asks::Nothing),
-            ("bytes=100-200", Asks::Nothing),
-            ("bytes=-0", Asks::Nothing),
-            ("bytes=9-3", Asks::All),
-            ("bytes=0-1,5-6", Asks::All),
-            ("bytes=-", Asks::All),
-            ("bytes=a-b", Asks::All),
-            ("items=0-1", Asks::All),
-        ] {
-            assert_eq!(range(text, 100), asks, "{text}");
-        }
-    }
 }

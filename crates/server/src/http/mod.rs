@@ -7,8 +7,10 @@
 mod admin;
 mod answers;
 mod audit;
+pub(crate) mod backups;
 mod blobs;
 mod bulk;
+mod bytes;
 mod claims;
 mod connection;
 mod docs;
@@ -41,6 +43,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::auth::{Audit, Book, Denied, Guarded};
+use crate::backups::Backups;
 use crate::bulk::Bulk;
 use crate::health::Watch;
 use crate::store::Queue;
@@ -62,6 +65,8 @@ pub(crate) struct App {
     pub(crate) audit: Audit,
     hosts: Arc<Hosts>,
     pub(crate) bulk: Bulk,
+    /// Copies that are being made of the store.
+    backups: Backups,
     pub(crate) watch: Arc<Watch>,
     /// How webhooks are sent.
     pub(crate) sender: Sender,
@@ -105,6 +110,7 @@ impl App {
             queue: Guarded::open(queue).await?,
             book: Arc::new(book),
             bulk: Bulk::new(),
+            backups: Backups::default(),
             watch,
             sender,
             hosts: Arc::new(Hosts::new(is_exposed, hosts)),

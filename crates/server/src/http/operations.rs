@@ -37,6 +37,7 @@ pub(super) fn all() -> Vec<Operation> {
     all.extend(of_events());
     all.extend(of_webhooks());
     all.extend(super::blobs::operations());
+    all.extend(super::backups::operations());
     all.extend(super::resources::operations());
     all.extend(super::workers::operations());
     all.extend(super::sweep::operations());

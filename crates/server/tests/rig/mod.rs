@@ -77,6 +77,16 @@ impl Server {
         Server { child, address, said, reader: Some(reader) }
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ends it at once.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
     /// Stops it, and gives everything that it said.
     pub(crate) fn stop(mut self) -> String {
         let pid = self.child.id().to_string();

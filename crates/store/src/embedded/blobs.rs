@@ -33,8 +33,8 @@ pub struct Files {
     disk: Arc<dyn Disk>,
     /// Uploads that somebody goes on with right now.
     busy: Mutex<HashSet<UploadId>>,
-    /// Held while a whole file is named, touched or removed.
-    naming: Mutex<()>,
+    /// Held while a whole file is named, touched or removed. Counts those for whom none is removed.
+    naming: Mutex<u32>,
 }
 
 /// What stands at the beginning of a file.
@@ -185,6 +185,12 @@ impl Files {
         Ok(blob)
     }
 
+    /// Lets every whole file stay until what this gives is dropped.
+    pub(super) fn hold(self: &Arc<Files>) -> HeldBlobs {
+        *self.naming.lock() += 1;
+        HeldBlobs(Arc::clone(self))
+    }
+
     fn touch_named(&self, name: &str, now: Timestamp) -> Result<(), BlobError> {
         let (file, mut upload) = self.open(name)?;
         upload.since = now.max(upload.since.plus(1));
@@ -214,7 +220,11 @@ impl Files {
 
     fn remove_now(&self, seen: &Stored) -> Result<bool, BlobError> {
         let name = whole(&seen.tenant, seen.blob.hash);
-        let _naming = self.naming.lock();
+        let holders = self.naming.lock();
+        if *holders > 0 {
+            // It is garbage then, which is found after a day.
+            return Ok(false);
+        }
         match self.stored(&name)? {
             Some(now) if now == *seen => {
                 self.disk.remove(&name).map_err(failed)?;
@@ -257,6 +267,34 @@ impl Files {
     fn alone(&self, id: UploadId) -> Result<Alone<'_>, BlobError> {
         let is_first = self.busy.lock().insert(id);
         if is_first { Ok(Alone(self, id)) } else { Err(BlobError::Busy) }
+    }
+}
+
+/// Blobs of which none goes meanwhile.
+#[derive(Debug)]
+pub(super) struct HeldBlobs(Arc<Files>);
+
+impl HeldBlobs {
+    /// The names and lengths of the files.
+    pub(super) fn list(&self) -> io::Result<Vec<(String, u64)>> {
+        let mut names = self.0.disk.list()?;
+        names.retain(|name| name.ends_with(WHOLE));
+        let with_length = |name: String| Ok((self.0.disk.open(&name)?.len()?, name));
+        names.into_iter().map(with_length).map(|file| file.map(|(len, name)| (name, len))).collect()
+    }
+
+    pub(super) fn read(&self, name: &str, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        // Headers are written anew when a blob is stored again.
+        let naming = (offset < HEADER as u64).then(|| self.0.naming.lock());
+        let read = self.0.disk.open(name)?.read_at(bytes, offset);
+        drop(naming);
+        read
+    }
+}
+
+impl Drop for HeldBlobs {
+    fn drop(&mut self) {
+        *self.0.naming.lock() -= 1;
     }
 }
 

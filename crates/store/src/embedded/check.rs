@@ -6,10 +6,12 @@
 
 use std::sync::Arc;
 
+use windrow_core::Timestamp;
 use windrow_core::invariants::{recount, sorted};
 use windrow_core::item::Marks;
 use windrow_core::ledger::Ledger;
 
+use super::codec::record::{Record, tag, tag_name};
 use super::disk::Disk;
 use super::log::{Loc, Log, LogError, StoreId, is_segment};
 use super::overlay::Overlay;
@@ -36,7 +38,7 @@ pub struct Checked {
 /// Checks a data directory, and changes nothing in it. Damage that keeps it from being opened is an
 /// error.
 pub fn check(disk: &Arc<dyn Disk>, options: Options) -> Result<Checked, OpenError> {
-    let mut checked = check_log(disk)?;
+    let mut checked = visit_log(disk, |_| {})?;
     let store = Embedded::open(Arc::new(Overlay::over(Arc::clone(disk))), options)?;
     store.check_items(&mut checked);
     Ok(checked)
@@ -48,13 +50,42 @@ pub fn holds_store(disk: &dyn Disk) -> std::io::Result<bool> {
     Ok(disk.list()?.iter().any(is_part))
 }
 
-fn check_log(disk: &Arc<dyn Disk>) -> Result<Checked, OpenError> {
-    let mut checked = Checked::default();
+/// One record of a log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LogRecord {
+    pub at: Loc,
+    /// The number of its group.
+    pub group: u64,
+    /// The time that the log says it is there, to the second, if it has said so before.
+    pub time: Option<Timestamp>,
+    pub kind: &'static str,
+    pub bytes: usize,
+}
+
+/// Visits every record of the log of a directory, in order, up to its end or the first damage, and
+/// verifies every checksum. The store that it makes is not looked at.
+pub fn visit_log(
+    disk: &Arc<dyn Disk>,
+    mut visit: impl FnMut(LogRecord),
+) -> Result<Checked, OpenError> {
+    let (mut checked, mut time) = (Checked::default(), None);
     let log = Log::open(Arc::clone(disk), super::log::Options::new(StoreId([0; 16])))?;
     let segments = log.segments();
     let mut expected = None;
     for number in segments.numbers() {
-        let verified = segments.verify_segment(number, expected, |_| Ok::<(), LogError>(()))?;
+        let verified = segments.verify_segment(number, expected, |group| {
+            for record in group.records() {
+                let (at, record) = record?;
+                if record.tag == tag::CLOCK
+                    && let Ok(Record::Clock(said)) = Record::get(record.tag, record.bytes)
+                {
+                    time = Some(said);
+                }
+                let (group, kind) = (group.position.sequence, tag_name(record.tag));
+                visit(LogRecord { at, group, time, kind, bytes: record.bytes.len() });
+            }
+            Ok::<(), LogError>(())
+        })?;
         checked.segments += 1;
         checked.groups += verified.groups;
         checked.records += verified.records;
@@ -108,7 +139,7 @@ impl Embedded {
             let verified = self.shared.segments.verify_segment(number, None, |group| {
                 for record in group.records() {
                     let (at, record) = record?;
-                    visit(at, super::codec::record::tag_name(record.tag), record.bytes.len());
+                    visit(at, tag_name(record.tag), record.bytes.len());
                 }
                 Ok::<(), LogError>(())
             })?;

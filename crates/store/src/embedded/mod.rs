@@ -8,6 +8,7 @@
 //! out of the oldest segment and drops the file.
 
 mod apply;
+pub mod backup;
 pub mod blobs;
 mod check;
 pub(crate) mod codec;
@@ -56,7 +57,7 @@ use space::Keeper;
 use sync::Syncing;
 use tables::Tables;
 
-pub use check::{Checked, check, holds_store};
+pub use check::{Checked, LogRecord, check, holds_store, visit_log};
 pub use families::{Entry, Families, Family};
 pub use moving::{Outgoing, may_receive, receive};
 pub use open::OpenError;

@@ -15,6 +15,7 @@ use windrow_core::item::{Marks, Status};
 use windrow_core::settings::Unique;
 use windrow_core::{ItemId, Timestamp};
 
+use super::backup::is_half_restored;
 use super::disk::Disk;
 use super::durable::Durable;
 use super::intake::Intake;
@@ -45,6 +46,11 @@ pub enum OpenError {
          it up by removing the directory"
     )]
     HalfMoved,
+    #[error(
+        "a restore into this directory was not finished; run the same `windrow restore` again, or \
+         give it up by removing the directory"
+    )]
+    HalfRestored,
     #[error("{}{what}; restore a backup", place(*.at))]
     Inconsistent { at: Option<Loc>, what: String },
 }
@@ -68,6 +74,9 @@ impl Embedded {
         };
         if is_half_moved(&*disk).map_err(unlisted)? {
             return Err(OpenError::HalfMoved);
+        }
+        if is_half_restored(&*disk).map_err(unlisted)? {
+            return Err(OpenError::HalfRestored);
         }
         Embedded::open_any(disk, options, None)
     }

@@ -76,6 +76,11 @@ impl Keeper {
         Keeper { spares, snapshot, task: Task::Idle, trouble: None, rest: 0 }
     }
 
+    /// Where the last snapshot begins, if there is one.
+    pub(crate) fn snapshot(&self) -> Option<&Start> {
+        self.snapshot.as_ref()
+    }
+
     /// The first segment that a recovery needs.
     fn needed_from(&self) -> u32 {
         self.snapshot.as_ref().map_or(0, |start| start.position.segment)

@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderName, HeaderValue};
+use axum::http::header::{
+    ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderName, HeaderValue, RANGE,
+};
 use axum::http::{Method, Request};
 use serde::Serialize;
 use windrow_client::http;
@@ -61,6 +63,14 @@ impl Ask {
             encode(name, &mut self.path);
             self.path.push('=');
             encode(value.as_ref(), &mut self.path);
+        }
+        self
+    }
+
+    /// Only the bytes from one place up to another.
+    pub(crate) fn range(mut self, from: u64, to: u64) -> Ask {
+        if let Ok(range) = HeaderValue::from_str(&format!("bytes={from}-{}", to - 1)) {
+            self.headers.push((RANGE, range));
         }
         self
     }

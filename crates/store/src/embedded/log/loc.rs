@@ -3,6 +3,7 @@
 use std::fmt;
 use std::num::NonZeroU32;
 
+use super::header::HEADER_BYTES;
 use super::segment::segment_name;
 
 /// Where one record lies. Eight bytes, and `Option<Loc>` too, because segments are numbered from
@@ -68,6 +69,13 @@ pub struct Position {
     pub segment: u32,
     /// Where the group's header starts in the segment file.
     pub offset: u32,
+}
+
+impl Position {
+    /// Whether no group lies before it in its segment.
+    pub fn is_beginning(&self) -> bool {
+        self.offset == HEADER_BYTES
+    }
 }
 
 #[cfg(test)]

@@ -137,6 +137,16 @@ impl Log {
         Ok(self.resume(end)?)
     }
 
+    /// Visits every group from `from` on, or from the start of the oldest segment, and leaves
+    /// everything as it is. Ends with the first error of the visitor.
+    pub fn visit<E: From<LogError>>(
+        &self,
+        from: Option<Position>,
+        mut visit: impl FnMut(Group<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.replay(from, &mut visit).map(|_| ())
+    }
+
     fn replay<E: From<LogError>>(
         &self,
         from: Option<Position>,

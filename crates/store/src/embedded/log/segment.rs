@@ -105,6 +105,11 @@ impl Segment {
         &self.name
     }
 
+    /// Reads plain bytes of the file, whatever they mean.
+    pub fn read_bytes(&self, bytes: &mut [u8], offset: u64) -> std::io::Result<()> {
+        self.file.read_at(bytes, offset)
+    }
+
     /// Reads the record whose header is at `offset` and checks it. The bytes land in `scratch`,
     /// which only ever grows. The record must have been written: ask `Writer::peek` for younger
     /// ones.
@@ -212,6 +217,11 @@ impl Segments {
     /// Reads one record; see [`Segment::read`].
     pub fn read<'a>(&self, loc: Loc, scratch: &'a mut Vec<u8>) -> Result<Record<'a>, LogError> {
         self.get(loc.segment())?.read(loc.offset(), scratch)
+    }
+
+    /// All segments up to `number`.
+    pub fn until(&self, number: u32) -> Vec<Arc<Segment>> {
+        self.row.read().iter().filter(|segment| segment.number <= number).cloned().collect()
     }
 
     /// All segments from `number` on.

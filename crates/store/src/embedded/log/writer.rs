@@ -121,6 +121,14 @@ impl Writer {
         self.durable
     }
 
+    /// Where the first group starts of which it is not known that it is durable, if all up to
+    /// `durable` are. What was written before this place never changes again.
+    pub fn end_of(&self, durable: u64) -> Position {
+        let waiting = self.in_flight.iter().chain(&self.sealed).map(|group| group.position);
+        let mut waiting = waiting.filter(|position| position.sequence > durable);
+        waiting.next().unwrap_or(self.position)
+    }
+
     /// The bytes of the open group.
     pub fn open_bytes(&self) -> usize {
         self.open.len()

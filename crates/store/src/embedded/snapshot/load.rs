@@ -54,6 +54,34 @@ pub(crate) fn load(disk: &dyn Disk, tables: &mut Tables) -> Result<Option<Start>
     })
 }
 
+/// Where a snapshot begins and what it has seen, without what it holds. Every checksum is compared.
+pub(super) fn start_of(disk: &dyn Disk, name: &str) -> Result<Start, SnapshotError> {
+    let io = |source| SnapshotError::Io { file: name.to_owned(), source };
+    let file = disk.open(name).map_err(io)?;
+    let len = file.len().map_err(io)?;
+    let mut loading = Loading { file: &*file, name, len, offset: 0 };
+    loading.header()?;
+    let mut position = None;
+    loop {
+        let offset = loading.offset;
+        let damaged = || SnapshotError::Damaged { file: name.to_owned(), offset };
+        let (kind, bytes) = loading.block()?;
+        let from = &mut Reader::new(&bytes);
+        match kind {
+            META => {
+                from.take(16).map_err(|Malformed| damaged())?;
+                position = Some(position_in(from).map_err(|Malformed| damaged())?);
+            }
+            END => {
+                let until = from.serial().map_err(|Malformed| damaged())?;
+                let position = position.ok_or_else(damaged)?;
+                return Ok(Start { position, until, bytes: loading.offset });
+            }
+            _ => {}
+        }
+    }
+}
+
 /// Images that are looked at together before each is put in its place.
 const SOME: usize = 64;
 
@@ -172,6 +200,11 @@ fn decode_slots(bytes: &[u8]) -> Result<Vec<Image>, Malformed> {
     Ok(images)
 }
 
+fn position_in(from: &mut Reader<'_>) -> Result<Position, Malformed> {
+    let sequence = from.serial()?;
+    Ok(Position { sequence, segment: from.get()?, offset: from.get()? })
+}
+
 fn load_block(
     content: Content,
     tables: &mut Tables,
@@ -197,8 +230,7 @@ fn load_block(
             if StoreId(id) != tables.segments.store_id() {
                 return Ok(Loaded::Foreign);
             }
-            let sequence = from.serial()?;
-            *start = Some(Position { sequence, segment: from.get()?, offset: from.get()? });
+            *start = Some(position_in(from)?);
         }
         NAMES => load_names(from, tables)?,
         HISTORY => {

@@ -67,13 +67,29 @@ pub(crate) struct Start {
     pub(crate) bytes: u64,
 }
 
-fn file_name(sequence: u64) -> String {
+pub(crate) fn file_name(sequence: u64) -> String {
     format!("snapshot-{sequence:020}.snap")
 }
 
 /// Whether this is the file name of a finished snapshot.
 pub(crate) fn is_snapshot(name: &str) -> bool {
     sequence_of(name).is_some()
+}
+
+/// Where each finished snapshot begins, the newest first.
+pub(crate) fn starts(disk: &dyn Disk) -> Result<Vec<Start>, SnapshotError> {
+    let names = names_after(disk, 0).map_err(|source| {
+        let file = "the data directory".to_owned();
+        SnapshotError::Io { file, source }
+    })?;
+    names.iter().rev().map(|name| load::start_of(disk, name)).collect()
+}
+
+/// The names of snapshots that begin behind a group, in order.
+pub(crate) fn names_after(disk: &dyn Disk, sequence: u64) -> io::Result<Vec<String>> {
+    let mut names = disk.list()?;
+    names.retain(|name| sequence_of(name).is_some_and(|of| of > sequence));
+    Ok(names)
 }
 
 fn sequence_of(name: &str) -> Option<u64> {

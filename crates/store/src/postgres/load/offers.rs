@@ -191,7 +191,8 @@ impl Loading<'_> {
         if oldest > 0 {
             let mut all: Vec<u64> = in_lane().flat_map(|(_, all)| all.iter().copied()).collect();
             all.sort_unstable();
-            let than = all.get(oldest - 1).copied();
+            // By the time of the last such turn all others may have been had, the oldest among them.
+            let than = asking.wanted.checked_sub(1).and_then(|last| all.get(last)).copied();
             known.extend(asks.iter().map(|ask| (ask.spot.class, ask.spot.tenant)));
             asks.extend(seats.ask_oldest(open.lane, is_open, oldest, than, &known));
             let hides_older = |ask: &&Ask| {

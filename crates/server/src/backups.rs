@@ -1,0 +1,103 @@
+//! Copies that are being made of the store: what is held for each, and for how long.
+//!
+//! Whoever begins one copies the files in its own time and says when it is done. If it goes away
+//! instead, what was held for it is let go a minute after its last request.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use windrow_core::RequestId;
+use windrow_store::embedded::backup::Held;
+
+use crate::store::AnyStore;
+
+/// How many can be made at once.
+const MOST: usize = 4;
+/// How long one is kept that nobody asks for.
+pub(crate) const IDLE: Duration = Duration::from_secs(60);
+
+/// The copies of one server.
+#[derive(Debug, Default)]
+pub(crate) struct Backups(Arc<Mutex<Table>>);
+
+type Table = HashMap<RequestId, Making>;
+
+#[derive(Debug)]
+struct Making {
+    held: Arc<Held>,
+    asked: Instant,
+}
+
+/// Why none was begun.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NotBegun {
+    #[error(
+        "the store is a PostgreSQL database; back it up with its own tools, such as pg_dump or \
+         pg_basebackup"
+    )]
+    Database,
+    #[error("{MOST} backups are being made already; wait for one to end")]
+    TooMany,
+    #[error("the store could not be read: {0}")]
+    Disk(#[from] io::Error),
+}
+
+impl Backups {
+    /// Holds the store for a new copy.
+    pub(crate) async fn begin(&self, store: &AnyStore) -> Result<(RequestId, Arc<Held>), NotBegun> {
+        let AnyStore::Embedded(embedded, files) = store else { return Err(NotBegun::Database) };
+        if self.table().len() >= MOST {
+            return Err(NotBegun::TooMany);
+        }
+        let (embedded, files) = (embedded.clone(), Arc::clone(files));
+        let held = tokio::task::spawn_blocking(move || Held::begin(&embedded, &files)).await;
+        let held = Arc::new(held.map_err(io::Error::other)??);
+        let id = RequestId(rand::random());
+        let asked = Instant::now();
+        let mut table = self.table();
+        if table.len() >= MOST {
+            return Err(NotBegun::TooMany);
+        }
+        table.insert(id, Making { held: Arc::clone(&held), asked });
+        drop(table);
+        tokio::spawn(let_go(Arc::downgrade(&self.0), id));
+        Ok((id, held))
+    }
+
+    /// What is held for a copy, if it is still being made.
+    pub(crate) fn get(&self, id: RequestId) -> Option<Arc<Held>> {
+        let mut table = self.table();
+        let making = table.get_mut(&id)?;
+        making.asked = Instant::now();
+        Some(Arc::clone(&making.held))
+    }
+
+    /// Lets go of what was held. Whether there was something.
+    pub(crate) fn end(&self, id: RequestId) -> bool {
+        self.table().remove(&id).is_some()
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Waits until nobody has asked for a copy for too long, and lets it go.
+async fn let_go(table: Weak<Mutex<Table>>, id: RequestId) {
+    let mut until = Instant::now() + IDLE;
+    loop {
+        tokio::time::sleep_until(until).await;
+        let Some(table) = table.upgrade() else { return };
+        let mut table = table.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(making) = table.get(&id) else { return };
+        until = making.asked + IDLE;
+        if until <= Instant::now() {
+            table.remove(&id);
+            tracing::warn!(backup = %id, "nobody went on with a backup, so it was let go");
+            return;
+        }
+    }
+}

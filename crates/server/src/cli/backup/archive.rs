@@ -1,0 +1,202 @@
+//! A directory in which backups of one store gather.
+//!
+//! ```text
+//! backup.json      which moments there are
+//! 0001/            a chain: the log from some place on without a gap, and snapshots of it
+//!   segment-0000000003.log  segment-0000000004.log  snapshot-00000000000000000812.snap
+//! blobs/           blobs of all moments
+//! ```
+//!
+//! A chain grows with every backup: segments never change behind the place up to which they were
+//! copied. If the store has dropped what would have to follow, or its log goes on differently
+//! because it was itself restored, the next backup begins a new chain. The list is replaced as a
+//! whole once everything in it is durable, so that a backup which was interrupted never counts.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use serde::{Deserialize, Serialize};
+use windrow_core::Timestamp;
+use windrow_store::embedded::blobs::DIRECTORY;
+
+use super::at;
+
+const LIST: &str = "backup.json";
+const TEMPORARY: &str = "backup.tmp";
+const LOCK: &str = "LOCK";
+const VERSION: u32 = 1;
+
+/// Backups of one store.
+#[derive(Debug)]
+pub(super) struct Archive {
+    dir: PathBuf,
+    list: List,
+    /// Held by whoever adds to it.
+    _lock: Option<File>,
+}
+
+#[derive(Serialize, Deserialize, Default, Debug)]
+struct List {
+    version: u32,
+    /// Which store it is; nothing before the first backup.
+    store: String,
+    chains: Vec<Chain>,
+}
+
+/// A piece of history without a gap.
+#[derive(Serialize, Deserialize, Clone, Debug)]
+pub(super) struct Chain {
+    /// The directory with its files.
+    pub(super) name: String,
+    pub(super) points: Vec<Point>,
+}
+
+/// A moment of which a backup was made.
+#[derive(Serialize, Deserialize, Clone, PartialEq, Eq, Debug)]
+pub(super) struct Point {
+    pub(super) at: String,
+    /// The number of the first group of the log that is not in it.
+    pub(super) sequence: u64,
+    /// The last segment of the log, and how much of it counts.
+    pub(super) segment: String,
+    pub(super) bytes: u64,
+    /// The snapshot that the store had then.
+    pub(super) snapshot: Option<String>,
+}
+
+impl Point {
+    pub(super) fn time(&self) -> anyhow::Result<Timestamp> {
+        self.at.parse().map_err(|_| anyhow::anyhow!("{LIST}: {} is no time", self.at))
+    }
+}
+
+impl Archive {
+    /// Opens a directory that holds backups.
+    pub(super) fn open(dir: &Path) -> anyhow::Result<Archive> {
+        let list = read(dir)?.with_context(|| {
+            format!("{} holds no backup; `windrow backup DIR` makes one", dir.display())
+        })?;
+        Ok(Archive { dir: dir.to_owned(), list, _lock: None })
+    }
+
+    /// Opens a directory to add to it. One that is empty or does not exist becomes one.
+    pub(super) fn open_or_new(dir: &Path) -> anyhow::Result<Archive> {
+        let list = match read(dir)? {
+            Some(list) => list,
+            None => {
+                must_be_empty(dir)?;
+                List { version: VERSION, ..List::default() }
+            }
+        };
+        make_dir(dir)?;
+        let path = dir.join(LOCK);
+        let lock = open(&path)?;
+        anyhow::ensure!(
+            lock.try_lock().is_ok(),
+            "{}: another backup is being made there; wait for it to end",
+            dir.display()
+        );
+        Ok(Archive { dir: dir.to_owned(), list, _lock: Some(lock) })
+    }
+
+    pub(super) fn chains(&self) -> &[Chain] {
+        &self.list.chains
+    }
+
+    pub(super) fn blobs(&self) -> PathBuf {
+        self.dir.join(DIRECTORY)
+    }
+
+    pub(super) fn chain_dir(&self, chain: &Chain) -> PathBuf {
+        self.dir.join(&chain.name)
+    }
+
+    /// Whether it may hold backups of this store.
+    pub(super) fn must_be_of(&self, store: &str) -> anyhow::Result<()> {
+        anyhow::ensure!(
+            self.list.store.is_empty() || self.list.store == store,
+            "{} holds backups of another store; give another directory",
+            self.dir.display()
+        );
+        Ok(())
+    }
+
+    /// The chain that comes after all others.
+    pub(super) fn next_chain(&self) -> Chain {
+        Chain { name: format!("{:04}", self.list.chains.len() + 1), points: Vec::new() }
+    }
+
+    /// Takes note of a new moment of a chain whose files are all durable.
+    pub(super) fn add(&mut self, store: &str, chain: Chain) -> anyhow::Result<()> {
+        self.list.store = store.to_owned();
+        self.list.chains.retain(|known| known.name != chain.name);
+        self.list.chains.push(chain);
+        let (from, to) = (self.dir.join(TEMPORARY), self.dir.join(LIST));
+        let _stale = fs::remove_file(&from);
+        let mut file = open(&from)?;
+        file.write_all(&serde_json::to_vec_pretty(&self.list)?).map_err(at(&from))?;
+        file.sync_all().map_err(at(&from))?;
+        fs::rename(&from, &to).map_err(at(&to))?;
+        sync_dir(&self.dir)
+    }
+}
+
+fn read(dir: &Path) -> anyhow::Result<Option<List>> {
+    let path = dir.join(LIST);
+    let bytes = match fs::read(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        bytes => bytes.map_err(at(&path))?,
+    };
+    let list: List = serde_json::from_slice(&bytes)
+        .with_context(|| format!("{}: cannot be read", path.display()))?;
+    anyhow::ensure!(
+        list.version == VERSION,
+        "{}: has version {}, and this program knows {VERSION}; use the program that wrote it",
+        path.display(),
+        list.version
+    );
+    Ok(Some(list))
+}
+
+fn must_be_empty(dir: &Path) -> anyhow::Result<()> {
+    let others = match fs::read_dir(dir) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        others => others.map_err(at(dir))?,
+    };
+    // What a first backup leaves that was interrupted.
+    let ours = ["0001", DIRECTORY, LOCK, TEMPORARY, "lost+found"];
+    for other in others {
+        let name = other.map_err(at(dir))?.file_name();
+        anyhow::ensure!(
+            name.to_str().is_some_and(|name| ours.contains(&name)),
+            "{} holds other files and no backup; give a directory that is empty or does not \
+             exist yet",
+            dir.display()
+        );
+    }
+    Ok(())
+}
+
+/// Makes a directory for its owner alone.
+pub(super) fn make_dir(dir: &Path) -> anyhow::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(at(dir))
+}
+
+/// Opens a file to read and write, for its owner alone.
+pub(super) fn open(path: &Path) -> anyhow::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    options.open(path).map_err(at(path))
+}
+
+/// Writes a piece of a file.
+pub(super) fn write(file: &File, path: &Path, from: u64, bytes: &[u8]) -> anyhow::Result<()> {
+    file.write_all_at(bytes, from).map_err(at(path))
+}
+
+pub(super) fn sync_dir(dir: &Path) -> anyhow::Result<()> {
+    File::open(dir).and_then(|dir| dir.sync_all()).map_err(at(dir))
+}

@@ -1,0 +1,205 @@
+//! Copying what is new in a store into an archive.
+
+use std::io::Read as _;
+use std::path::Path;
+
+use axum::body::Bytes;
+use windrow_core::Timestamp;
+
+use super::archive::{Archive, Chain, Point, make_dir, open, sync_dir, write};
+use super::{Bar, at};
+use crate::cli::reach::{Ask, Target};
+use crate::http::backups::{Begun, File, Files};
+
+/// Bytes that are asked for at once.
+const PIECE: u64 = 4 << 20;
+
+/// What was copied.
+pub(super) struct Made {
+    pub(super) at: Timestamp,
+    pub(super) files: u64,
+    pub(super) bytes: u64,
+    pub(super) copied: u64,
+    /// It could not go on from an earlier backup.
+    pub(super) is_new: bool,
+    /// The first moment of the history that it goes on.
+    pub(super) since: Option<String>,
+}
+
+/// Makes a backup: what the archive lacks is copied.
+pub(super) async fn copy(target: &Target, archive: &mut Archive) -> anyhow::Result<Made> {
+    let begun: Begun = target.read(Ask::post(&["backups"])).await?;
+    let copying = Copying { target, begun: &begun };
+    let made = copying.run(archive).await;
+    // If this is not heard, it ends by itself.
+    let _ended = target.ask(Ask::delete(&["backups", &begun.backup])).await;
+    made
+}
+
+struct Copying<'a> {
+    target: &'a Target,
+    begun: &'a Begun,
+}
+
+impl Copying<'_> {
+    async fn run(&self, archive: &mut Archive) -> anyhow::Result<Made> {
+        let begun = self.begun;
+        archive.must_be_of(&begun.store)?;
+        let files = self.files().await?;
+        let going_on = self.going_on(archive, &files).await?;
+        let is_new = going_on.is_none();
+        let mut chain = going_on.unwrap_or_else(|| archive.next_chain());
+        let (dir, blobs) = (archive.chain_dir(&chain), archive.blobs());
+        make_dir(&dir)?;
+        make_dir(&blobs)?;
+        let (mut copied, bar) = (0, Bar::new("copying", begun.bytes));
+        for file in &files {
+            copied += match kind(&file.name) {
+                Kind::Segment => self.segment(&dir, chain.points.last(), file, &bar).await?,
+                Kind::Snapshot => self.whole(&dir, file, &bar).await?,
+                Kind::Blob => self.whole(&blobs, file, &bar).await?,
+            };
+        }
+        [&dir, &blobs].into_iter().try_for_each(|dir| sync_dir(dir))?;
+        let last = files.iter().rfind(|file| kind(&file.name) == Kind::Segment);
+        let last = last.ok_or_else(|| anyhow::anyhow!("the store has no log"))?;
+        let snapshot = files.iter().find(|file| kind(&file.name) == Kind::Snapshot);
+        chain.points.push(Point {
+            at: begun.at.0.to_string(),
+            sequence: begun.sequence,
+            segment: last.name.clone(),
+            bytes: last.bytes,
+            snapshot: snapshot.map(|file| file.name.clone()),
+        });
+        let since = chain.points.first().filter(|_| !is_new).map(|first| first.at.clone());
+        archive.add(&begun.store, chain)?;
+        let (at, files, bytes) = (begun.at.0, begun.files, begun.bytes);
+        Ok(Made { at, files, bytes, copied, is_new, since })
+    }
+
+    async fn files(&self) -> anyhow::Result<Vec<File>> {
+        let (mut all, mut after) = (Vec::new(), None);
+        loop {
+            let ask = Ask::get(&["backups", &self.begun.backup, "files"]).with("after", after);
+            let page: Files = self.target.read(ask).await?;
+            all.extend(page.files);
+            after = page.next;
+            if after.is_none() {
+                return Ok(all);
+            }
+        }
+    }
+
+    async fn read(&self, name: &str, from: u64, to: u64) -> anyhow::Result<Bytes> {
+        let ask = Ask::get(&["backups", &self.begun.backup, "files", name]).range(from, to);
+        let bytes = self.target.ask(ask).await?;
+        anyhow::ensure!(
+            bytes.len() as u64 == to - from,
+            "{name}: {} bytes came where {} were asked for",
+            bytes.len(),
+            to - from
+        );
+        Ok(bytes)
+    }
+
+    /// The last chain, if the log of the store is the one that it holds the beginning of.
+    async fn going_on(&self, archive: &Archive, files: &[File]) -> anyhow::Result<Option<Chain>> {
+        let Some(chain) = archive.chains().last() else { return Ok(None) };
+        let Some(point) = chain.points.last() else { return Ok(None) };
+        let there = files.iter().find(|file| file.name == point.segment);
+        if there.is_none_or(|there| there.bytes < point.bytes) {
+            return Ok(None);
+        }
+        let path = archive.chain_dir(chain).join(&point.segment);
+        let mut here = open(&path)?;
+        let mut from = 0;
+        while from < point.bytes {
+            let to = (from + PIECE).min(point.bytes);
+            let mut known = vec![0; (to - from) as usize];
+            here.read_exact(&mut known).map_err(at(&path))?;
+            if self.read(&point.segment, from, to).await? != known {
+                return Ok(None);
+            }
+            from = to;
+        }
+        Ok(Some(chain.clone()))
+    }
+
+    /// Copies a segment of the log, from where the last backup ended. How many bytes.
+    async fn segment(
+        &self,
+        dir: &Path,
+        last: Option<&Point>,
+        file: &File,
+        bar: &Bar,
+    ) -> anyhow::Result<u64> {
+        let from = match last {
+            Some(last) if file.name < last.segment => file.bytes,
+            Some(last) if file.name == last.segment => last.bytes,
+            _ => 0,
+        };
+        bar.add(from);
+        if from == file.bytes {
+            return Ok(0);
+        }
+        let path = dir.join(&file.name);
+        let here = open(&path)?;
+        // What an interrupted backup left behind does not count.
+        here.set_len(from).map_err(at(&path))?;
+        self.pieces(&here, &path, file, from, bar).await?;
+        // Behind what counts there are zeros, and a hole is enough.
+        here.set_len(file.size).map_err(at(&path))?;
+        here.sync_all().map_err(at(&path))?;
+        Ok(file.bytes - from)
+    }
+
+    /// Copies a file that never changes under its name.
+    async fn whole(&self, dir: &Path, file: &File, bar: &Bar) -> anyhow::Result<u64> {
+        let path = dir.join(&file.name);
+        if path.metadata().is_ok_and(|known| known.len() == file.bytes) {
+            bar.add(file.bytes);
+            return Ok(0);
+        }
+        let unfinished = path.with_extension("tmp");
+        let here = open(&unfinished)?;
+        here.set_len(0).map_err(at(&unfinished))?;
+        self.pieces(&here, &unfinished, file, 0, bar).await?;
+        here.sync_all().map_err(at(&unfinished))?;
+        std::fs::rename(&unfinished, &path).map_err(at(&path))?;
+        Ok(file.bytes)
+    }
+
+    async fn pieces(
+        &self,
+        here: &std::fs::File,
+        path: &Path,
+        file: &File,
+        mut from: u64,
+        bar: &Bar,
+    ) -> anyhow::Result<()> {
+        while from < file.bytes {
+            let to = (from + PIECE).min(file.bytes);
+            let bytes = self.read(&file.name, from, to).await?;
+            write(here, path, from, &bytes)?;
+            bar.add(to - from);
+            from = to;
+        }
+        Ok(())
+    }
+}
+
+/// What a file is, by its name.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Segment,
+    Snapshot,
+    Blob,
+}
+
+pub(super) fn kind(name: &str) -> Kind {
+    match name.rsplit_once('.') {
+        Some((_, "log")) => Kind::Segment,
+        Some((_, "snap")) => Kind::Snapshot,
+        _ => Kind::Blob,
+    }
+}

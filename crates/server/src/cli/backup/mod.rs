@@ -1,0 +1,189 @@
+//! `windrow backup`: a copy of an embedded store, made while it is used; `windrow restore`: a store
+//! made of it again, as it was then or at some moment before.
+//!
+//! [`archive`] is the directory in which backups gather, [`copy`] fills it from a server or a data
+//! directory, and [`restore`] makes a data directory of it.
+
+mod archive;
+mod copy;
+mod restore;
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
+use windrow_core::Timestamp;
+
+use super::reach::Reach;
+use super::show::{Table, duration_ms};
+use super::{counted, runtime, with_target};
+
+use archive::Archive;
+
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  windrow backup /backups/windrow
+      Everything that was answered before this began is in it. Workers go on meanwhile.
+  windrow backup /backups/windrow
+      The same directory again: only what is new is copied, and every moment in between can be
+      restored too.
+  windrow backup /backups/far --server https://queue.example --token-file admin.token
+  windrow restore /backups/windrow --list
+
+A backup holds everything: payloads, blobs, settings, schedules, hashes of tokens. Keep it as you
+keep the data directory. A database is backed up with its own tools.")]
+pub(super) struct Backup {
+    /// A directory for backups of this store; a new one, or one with earlier backups.
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+pub(super) fn backup(args: &Backup) -> anyhow::Result<()> {
+    with_target(&args.reach, async |target| {
+        let mut archive = Archive::open_or_new(&args.directory)?;
+        let made = copy::copy(target, &mut archive).await?;
+        let out = &mut std::io::stdout().lock();
+        if args.reach.json {
+            let copy::Made { at, files, bytes, copied, is_new, .. } = made;
+            let (directory, at) = (args.directory.display().to_string(), at.to_string());
+            let line = json!({
+                "directory": directory, "at": at, "files": files, "bytes": bytes,
+                "copied_bytes": copied, "begins_anew": is_new,
+            });
+            writeln!(out, "{line}")?;
+            return Ok(());
+        }
+        let (files, copied) = (counted(made.files, "file"), size(made.copied));
+        writeln!(out, "{}: {files}, {}, of which {copied} were copied", made.at, size(made.bytes))?;
+        if let Some(since) = made.since {
+            writeln!(out, "every moment since {since} can be restored")?;
+        }
+        Ok(())
+    })
+}
+
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  windrow restore /backups/windrow --list
+  windrow restore /backups/windrow --data-dir /var/lib/windrow-restored
+  windrow restore /backups/windrow --data-dir /tmp/before --at 2026-11-17T08:30:00Z
+  windrow restore /backups/windrow --data-dir /tmp/before --at 2h
+      As it was two hours ago, to the second.
+
+What was restored is checked before it counts: every checksum, every count, every blob. Leases of
+that moment run out as they do after any restart. Stop the server of the old directory before you
+start one on the new, or both hand out the same items.")]
+pub(super) struct Restore {
+    /// The directory with the backups.
+    #[arg(value_name = "BACKUP")]
+    backup: PathBuf,
+    /// Where the store is to be: a directory that is empty or does not exist yet.
+    #[arg(long, value_name = "DIR", required_unless_present = "list")]
+    data_dir: Option<PathBuf>,
+    /// The moment to go back to: a time, or how long ago. The last one if it is not given.
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    at: Option<Timestamp>,
+    /// Show which moments there are, and restore nothing.
+    #[arg(long, conflicts_with_all = ["data_dir", "at"])]
+    list: bool,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A time, or how long ago.
+fn moment(text: &str) -> Result<Timestamp, String> {
+    if let Ok(at) = text.parse() {
+        return Ok(at);
+    }
+    let ago = duration_ms(text)
+        .map_err(|_| "write a time such as 2026-11-17T08:30:00Z, or how long ago, such as 2h")?;
+    let now = u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or_default();
+    Ok(Timestamp(now.saturating_sub(ago)))
+}
+
+pub(super) fn restore(args: &Restore) -> anyhow::Result<()> {
+    let archive = Archive::open(&args.backup)?;
+    let Some(to) = &args.data_dir else { return list(&archive, args.json) };
+    let restored = runtime()?.block_on(restore::restore(&archive, to, args.at))?;
+    let out = &mut std::io::stdout().lock();
+    let restore::Restored { at, live, ended, blobs } = restored;
+    if args.json {
+        let directory = to.display().to_string();
+        let line = json!({
+            "directory": directory, "at": at.to_string(), "live": live, "ended": ended,
+            "blobs": blobs,
+        });
+        writeln!(out, "{line}")?;
+        return Ok(());
+    }
+    let (live, blobs) = (counted(live, "live item"), counted(blobs, "blob"));
+    writeln!(out, "{}: as it was at {at}", to.display())?;
+    writeln!(out, "{live}, {ended} ended, {blobs}: every checksum is right")?;
+    writeln!(out, "start it with `windrow serve --data-dir {}`", to.display())?;
+    Ok(())
+}
+
+fn list(archive: &Archive, as_json: bool) -> anyhow::Result<()> {
+    let out = &mut std::io::stdout().lock();
+    let mut table = Table::new(&["BACKUP", "OF", "EVERY MOMENT SINCE"]);
+    for chain in archive.chains() {
+        for (at, point) in chain.points.iter().enumerate() {
+            let since = chain.points.first().filter(|_| at > 0).map(|first| first.at.clone());
+            if as_json {
+                let line = json!({ "backup": chain.name, "at": point.at, "since": since });
+                writeln!(out, "{line}")?;
+            } else {
+                let since = since.unwrap_or_default();
+                table.row([chain.name.clone().into(), point.at.clone().into(), since.into()]);
+            }
+        }
+    }
+    if !as_json {
+        table.print(out)?;
+    }
+    Ok(())
+}
+
+/// Bytes as people say them.
+fn size(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["bytes", "KiB", "MiB", "GiB"];
+    let unit = (bytes.max(1).ilog2() / 10).min(3);
+    match unit {
+        0 => format!("{bytes} bytes"),
+        _ => format!("{:.1} {}", bytes as f64 / f64::from(1 << (10 * unit)), UNITS[unit as usize]),
+    }
+}
+
+/// Progress in bytes, on a terminal.
+struct Bar(ProgressBar);
+
+impl Bar {
+    fn new(what: &'static str, bytes: u64) -> Bar {
+        let style =
+            ProgressStyle::with_template("  {prefix:<9} {bar:36} {bytes:>10} of {total_bytes}")
+                .unwrap_or_else(|_| ProgressStyle::default_bar())
+                .progress_chars("━╸─");
+        Bar(ProgressBar::new(bytes).with_style(style).with_prefix(what))
+    }
+
+    fn add(&self, bytes: u64) {
+        self.0.inc(bytes);
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+/// What the system says about a path, with the path.
+fn at(path: &Path) -> impl FnOnce(std::io::Error) -> anyhow::Error {
+    move |error| anyhow::anyhow!("{}: {error}", path.display())
+}

@@ -1,0 +1,175 @@
+//! Making a data directory of a backup.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::path::Path;
+use std::sync::Arc;
+
+use windrow_core::Timestamp;
+use windrow_store::embedded::backup::{RESTORING, RewindError, rewind};
+use windrow_store::embedded::blobs::DIRECTORY;
+use windrow_store::embedded::disk::{Disk, RealDisk};
+use windrow_store::embedded::overlay::Overlay;
+use windrow_store::embedded::{Embedded, Options, check};
+
+use super::archive::{Archive, Chain, Point, make_dir, open, sync_dir};
+use super::copy::{Kind, kind};
+use super::{Bar, at};
+use crate::cli::blobs;
+use crate::cli::data_dir::{not_opened, to_use};
+
+/// What a directory holds now.
+pub(super) struct Restored {
+    pub(super) at: Timestamp,
+    pub(super) live: u64,
+    pub(super) ended: u64,
+    pub(super) blobs: u64,
+}
+
+/// Makes a data directory of the last backup, or of the one from which a moment can be reached.
+pub(super) async fn restore(
+    archive: &Archive,
+    to: &Path,
+    moment: Option<Timestamp>,
+) -> anyhow::Result<Restored> {
+    let (chain, point) = choose(archive, moment)?;
+    let was_there = to.exists();
+    make_room(to)?;
+    let restored = fill(archive, (chain, point), to, moment).await;
+    if restored.is_err() && !was_there {
+        // If it stays, the next restore takes it away: it says what it is.
+        let _gone = fs::remove_dir_all(to);
+    }
+    restored
+}
+
+async fn fill(
+    archive: &Archive,
+    (chain, point): (&Chain, &Point),
+    to: &Path,
+    moment: Option<Timestamp>,
+) -> anyhow::Result<Restored> {
+    copy(archive, chain, point, to)?;
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(to).map_err(at(to))?);
+    let reached = match moment {
+        Some(moment) => rewind(&disk, moment).map_err(|why| not_rewound(archive, point, why))?.at,
+        None => point.time()?,
+    };
+    let (checked, kept) = verify(to, &disk).await?;
+    // From here on it counts.
+    disk.remove(RESTORING).map_err(at(to))?;
+    disk.sync_dir().map_err(at(to))?;
+    Ok(Restored { at: reached, live: checked.live, ended: checked.ended, blobs: kept })
+}
+
+/// The first backup that was made at a moment or after it; the last one if none is said.
+fn choose(archive: &Archive, moment: Option<Timestamp>) -> anyhow::Result<(&Chain, &Point)> {
+    let points =
+        || archive.chains().iter().flat_map(|chain| chain.points.iter().map(move |p| (chain, p)));
+    let last = points().last().ok_or_else(|| anyhow::anyhow!("there is no backup yet"))?;
+    let Some(moment) = moment else { return Ok(last) };
+    for (chain, point) in points() {
+        if point.time()? >= moment {
+            return Ok((chain, point));
+        }
+    }
+    anyhow::bail!(
+        "the last backup is of {}, and {moment} is later; leave --at out to restore the last one",
+        last.1.at
+    )
+}
+
+fn not_rewound(archive: &Archive, point: &Point, why: RewindError) -> anyhow::Error {
+    let RewindError::TooEarly { earliest } = why else { return why.into() };
+    let points: Vec<&Point> = archive.chains().iter().flat_map(|chain| &chain.points).collect();
+    let before =
+        points.iter().position(|one| *one == point).and_then(|at| points.get(at.wrapping_sub(1)));
+    match before {
+        Some(before) => anyhow::anyhow!(
+            "nothing is known of that moment: it lies between the backup of {} and {earliest}, \
+             where the next one begins; give one of these times",
+            before.at
+        ),
+        None => anyhow::anyhow!("the backup reaches back to {earliest}, and no further"),
+    }
+}
+
+/// A directory that is empty, or in which a restore was begun; empty then, but for the sign of it.
+fn make_room(to: &Path) -> anyhow::Result<()> {
+    if to.join(RESTORING).exists() {
+        fs::remove_dir_all(to).map_err(at(to))?;
+    }
+    to_use(to)?;
+    let holds = crate::cli::data_dir::holds_a_store(to)?;
+    anyhow::ensure!(
+        !holds,
+        "{} holds a store already; give a directory that is empty or does not exist yet",
+        to.display()
+    );
+    RealDisk::open(to).map_err(at(to))?;
+    open(&to.join(RESTORING))?.sync_all().map_err(at(to))?;
+    sync_dir(to)
+}
+
+fn copy(archive: &Archive, chain: &Chain, point: &Point, to: &Path) -> anyhow::Result<()> {
+    let until = chain.points.iter().position(|one| one == point).unwrap_or_default();
+    let snapshots: Vec<&String> =
+        chain.points[..=until].iter().filter_map(|point| point.snapshot.as_ref()).collect();
+    let from = archive.chain_dir(chain);
+    let mut files = Vec::new();
+    for entry in fs::read_dir(&from).map_err(at(&from))? {
+        let entry = entry.map_err(at(&from))?;
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        let bytes = entry.metadata().map_err(at(&from))?.len();
+        let counts = match kind(&name) {
+            Kind::Segment if name < point.segment => bytes,
+            Kind::Segment if name == point.segment => point.bytes,
+            Kind::Snapshot if snapshots.contains(&&name) => bytes,
+            _ => continue,
+        };
+        files.push((from.join(&name), to.join(&name), counts, bytes));
+    }
+    let (from, apart) = (archive.blobs(), to.join(DIRECTORY));
+    make_dir(&apart)?;
+    for entry in fs::read_dir(&from).map_err(at(&from))? {
+        let entry = entry.map_err(at(&from))?;
+        let bytes = entry.metadata().map_err(at(&from))?.len();
+        let name = entry.file_name();
+        if name.to_str().is_some_and(|name| name.ends_with(".blob")) {
+            files.push((from.join(&name), apart.join(&name), bytes, bytes));
+        }
+    }
+    let bar = Bar::new("restoring", files.iter().map(|(_, _, counts, _)| counts).sum());
+    for (from, to, counts, size) in &files {
+        let mut source = File::open(from).map_err(at(from))?.take(*counts);
+        let mut target = open(to)?;
+        let copied = io::copy(&mut source, &mut target).map_err(at(to))?;
+        anyhow::ensure!(copied == *counts, "{}: is cut short", from.display());
+        target.set_len(*size).map_err(at(to))?;
+        target.sync_all().map_err(at(to))?;
+        bar.add(*counts);
+    }
+    [&apart, to].into_iter().try_for_each(|dir: &Path| sync_dir(dir))
+}
+
+/// Reads everything once: checksums, counts, and the blobs that items refer to.
+async fn verify(
+    path: &Path,
+    disk: &Arc<dyn Disk>,
+) -> anyhow::Result<(windrow_store::embedded::Checked, u64)> {
+    let whole = Overlay::over(Arc::clone(disk));
+    whole.remove(RESTORING).map_err(at(path))?;
+    let whole: Arc<dyn Disk> = Arc::new(whole);
+    let checked = check(&whole, Options::default()).map_err(|why| not_opened(path, &why))?;
+    let store = Embedded::open(Arc::new(Overlay::over(whole)), Options::default());
+    let store = store.map_err(|why| not_opened(path, &why))?;
+    let (kept, missing) = blobs::compare(&store.outgoing(), &blobs::to_read(path)?).await?;
+    let faults: Vec<String> = checked.faults.iter().cloned().chain(missing).collect();
+    anyhow::ensure!(
+        faults.is_empty(),
+        "{}: what was restored is not whole, and is not used: {}",
+        path.display(),
+        faults.join("; ")
+    );
+    Ok((checked, kept))
+}
