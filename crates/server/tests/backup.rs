@@ -75,15 +75,19 @@ fn payload(number: u64) -> String {
 struct Load {
     ledger: Arc<Mutex<Ledger>>,
     stop: Arc<AtomicBool>,
+    /// Nothing is begun while somebody compares, so that there is not ever more to compare.
+    rest: Arc<AtomicBool>,
     threads: Vec<std::thread::JoinHandle<()>>,
 }
 
 impl Load {
     fn begin(address: &str) -> Load {
         let (ledger, stop) = (Arc::<Mutex<Ledger>>::default(), Arc::<AtomicBool>::default());
+        let rest = Arc::<AtomicBool>::default();
         let mut threads = Vec::new();
         for part in 0..PRODUCERS + WORKERS {
             let (ledger, stop) = (Arc::clone(&ledger), Arc::clone(&stop));
+            let rest = Arc::clone(&rest);
             let client = Client::new(&format!("http://{address}"), Options::default()).unwrap();
             threads.push(std::thread::spawn(move || {
                 let runtime = tokio::runtime::Builder::new_current_thread();
@@ -91,7 +95,9 @@ impl Load {
                 runtime.block_on(async {
                     let mut number = part as u64 + 1;
                     while !stop.load(Ordering::Relaxed) {
-                        if part < PRODUCERS {
+                        if rest.load(Ordering::Relaxed) {
+                            tokio::time::sleep(Duration::from_millis(2)).await;
+                        } else if part < PRODUCERS {
                             produce(&client, &mut number, &ledger).await;
                         } else {
                             work(&client, &ledger).await;
@@ -100,7 +106,7 @@ impl Load {
                 });
             }));
         }
-        Load { ledger, stop, threads }
+        Load { ledger, stop, rest, threads }
     }
 
     fn so_far(&self) -> Ledger {
@@ -169,6 +175,11 @@ fn assert_holds(found: &HashMap<String, Value>, known: &Ledger, until: Timestamp
 fn what_was_answered_before_a_backup_is_in_it_however_busy_the_server_is() {
     let (data, place) = (Data::new("backup"), Data::new("backup-place"));
     let server = Server::start(&data.place(), &[]);
+    // All of them are kept, however many end.
+    let keeps = json!({"retention": {"max_per_tenant": 1_000_000}}).to_string();
+    let kind = ["content-type: application/json"];
+    let reply = server.send("PUT", "/api/v1/queues/q/settings", &kind, &keeps);
+    assert!(reply.status < 300, "{}", reply.text);
     let load = Load::begin(&server.address);
     let archive = place.0.join("archive");
     let mut middle = None;
@@ -190,18 +201,20 @@ fn what_was_answered_before_a_backup_is_in_it_however_busy_the_server_is() {
         ]);
         let said: Value = serde_json::from_str(&said).unwrap();
         assert_eq!(said["begins_anew"], json!(round == 0), "the next goes on from the last");
+        load.rest.store(true, Ordering::Relaxed);
         let restored = place.0.join(format!("round-{round}"));
         windrow(&["restore", text(&archive), "--data-dir", text(&restored)]);
         assert_holds(&items(&restored), &known, Timestamp::NEVER);
         std::fs::remove_dir_all(&restored).unwrap();
         if round == ROUNDS / 2 {
-            middle = Some((now(), known));
+            middle = Some(now());
         }
+        load.rest.store(false, Ordering::Relaxed);
     }
     let last = load.so_far();
     load.end();
     // Any moment between two backups, to the second.
-    let (at, _) = middle.unwrap();
+    let at = middle.unwrap();
     let restored = place.0.join("middle");
     let moment = at.to_string();
     windrow(&["restore", text(&archive), "--data-dir", text(&restored), "--at", &moment]);
@@ -312,7 +325,7 @@ fn what_cannot_be_restored_is_refused_and_leaves_nothing_behind() {
     let none = refused(&["restore", text(&place.0), "--data-dir", text(&to)]);
     assert!(none.contains("holds no backup"), "{none}");
     let foreign = Data::new("refused-foreign");
-    windrow(&["enqueue", "q", "1", foreign.place()[0], foreign.place()[1]]);
+    windrow(&["enqueue", "--create", "q", "1", foreign.place()[0], foreign.place()[1]]);
     let other = refused(&["backup", text(&archive), foreign.place()[0], foreign.place()[1]]);
     assert!(other.contains("backups of another store"), "{other}");
     let used = refused(&["backup", text(&foreign.0), data.place()[0], data.place()[1]]);

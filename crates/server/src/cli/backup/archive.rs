@@ -60,9 +60,10 @@ pub(super) struct Point {
     pub(super) at: String,
     /// The number of the first group of the log that is not in it.
     pub(super) sequence: u64,
-    /// The last segment of the log, and how much of it counts.
+    /// The last segment of the log, how much of it counts, and how long it was in the store.
     pub(super) segment: String,
     pub(super) bytes: u64,
+    pub(super) size: u64,
     /// The snapshot that the store had then.
     pub(super) snapshot: Option<String>,
 }

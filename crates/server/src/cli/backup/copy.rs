@@ -69,6 +69,7 @@ impl Copying<'_> {
             sequence: begun.sequence,
             segment: last.name.clone(),
             bytes: last.bytes,
+            size: last.size,
             snapshot: snapshot.map(|file| file.name.clone()),
         });
         let since = chain.points.first().filter(|_| !is_new).map(|first| first.at.clone());

@@ -121,13 +121,14 @@ fn copy(archive: &Archive, chain: &Chain, point: &Point, to: &Path) -> anyhow::R
         let entry = entry.map_err(at(&from))?;
         let Ok(name) = entry.file_name().into_string() else { continue };
         let bytes = entry.metadata().map_err(at(&from))?.len();
-        let counts = match kind(&name) {
-            Kind::Segment if name < point.segment => bytes,
-            Kind::Segment if name == point.segment => point.bytes,
-            Kind::Snapshot if snapshots.contains(&&name) => bytes,
+        let (counts, size) = match kind(&name) {
+            Kind::Segment if name < point.segment => (bytes, bytes),
+            // A backup that was interrupted may have begun to go on with it.
+            Kind::Segment if name == point.segment => (point.bytes, point.size),
+            Kind::Snapshot if snapshots.contains(&&name) => (bytes, bytes),
             _ => continue,
         };
-        files.push((from.join(&name), to.join(&name), counts, bytes));
+        files.push((from.join(&name), to.join(&name), counts, size));
     }
     let (from, apart) = (archive.blobs(), to.join(DIRECTORY));
     make_dir(&apart)?;
