@@ -4,6 +4,8 @@
 
 mod brokers;
 pub(crate) mod capnp;
+mod debian;
+pub(crate) mod examples;
 mod peers;
 pub(crate) mod postgres;
 pub(crate) mod python;
@@ -38,6 +40,8 @@ pub(crate) enum Need {
     Redis,
     Beanstalkd,
     Nats,
+    Netpbm,
+    Jq,
 }
 
 /// Looks for every need and installs what is missing.
@@ -81,6 +85,8 @@ impl Need {
             Need::Redis => "Redis",
             Need::Beanstalkd => "beanstalkd",
             Need::Nats => "NATS",
+            Need::Netpbm => "netpbm, for examples/thumbnails",
+            Need::Jq => "jq, for examples/thumbnails",
         }
     }
 
@@ -100,6 +106,8 @@ impl Need {
             Need::Redis => "the Debian package `redis-server`, seconds",
             Need::Beanstalkd => "the Debian package `beanstalkd`, seconds",
             Need::Nats => "a wheel, unpacked once into the target directory, seconds",
+            Need::Netpbm => "the Debian package `netpbm`, seconds",
+            Need::Jq => "the Debian package `jq`, seconds",
         }
     }
 
@@ -119,6 +127,8 @@ impl Need {
             Need::Redis => brokers::REDIS.is_here(),
             Need::Beanstalkd => brokers::BEANSTALKD.is_here(),
             Need::Nats => brokers::nats_is_here(),
+            Need::Netpbm => examples::NETPBM.is_here(),
+            Need::Jq => examples::JQ.is_here(),
         }
     }
 
@@ -140,6 +150,8 @@ impl Need {
             Need::Redis => brokers::REDIS.install(),
             Need::Beanstalkd => brokers::BEANSTALKD.install(),
             Need::Nats => brokers::install_nats(),
+            Need::Netpbm => examples::NETPBM.install(),
+            Need::Jq => examples::JQ.install(),
         }
     }
 }
@@ -183,7 +195,7 @@ mod tests {
         use Need::*;
         let builders = [Rustfmt, Clippy, CargoDeny, Capnp, CapnpcRust];
         let servers = [Postgres15, Postgres18, PgBouncer, Schemathesis, PythonTools, Peers];
-        for need in builders.into_iter().chain(servers).chain([Redis, Beanstalkd, Nats]) {
+        for need in builders.into_iter().chain(servers).chain([Redis, Beanstalkd, Nats, Netpbm, Jq]) {
             assert!(!need.price().is_empty(), "{}", need.name());
         }
     }
