@@ -195,7 +195,8 @@ mod tests {
         use Need::*;
         let builders = [Rustfmt, Clippy, CargoDeny, Capnp, CapnpcRust];
         let servers = [Postgres15, Postgres18, PgBouncer, Schemathesis, PythonTools, Peers];
-        for need in builders.into_iter().chain(servers).chain([Redis, Beanstalkd, Nats, Netpbm, Jq]) {
+        let others = [Redis, Beanstalkd, Nats, Netpbm, Jq];
+        for need in builders.into_iter().chain(servers).chain(others) {
             assert!(!need.price().is_empty(), "{}", need.name());
         }
     }

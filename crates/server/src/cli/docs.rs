@@ -27,9 +27,7 @@ fn refusal(shown: &Shown) -> Option<String> {
     let is_abridged = shown.words.iter().any(|word| word.contains('…'));
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => None,
-        ErrorKind::ValueValidation | ErrorKind::InvalidValue
-            if is_abridged || !shown.is_whole =>
-        {
+        ErrorKind::ValueValidation | ErrorKind::InvalidValue if is_abridged || !shown.is_whole => {
             None
         }
         ErrorKind::MissingRequiredArgument
@@ -207,7 +205,10 @@ fn a_command_line_that_is_wrong_is_noticed() {
         ("```console\n$ windrow lst\n```", "unrecognized subcommand 'lst'"),
         ("```console\n$ windrow list --quue a\n```", "unexpected argument '--quue' found"),
         ("```console\n$ true && X=1 windrow list |\\\n  windrow wrk\n```", "subcommand 'wrk'"),
-        ("```console\n$ windrow settings q \\\n>   --st 1\n```", "unexpected argument '--st' found"),
+        (
+            "```console\n$ windrow settings q \\\n>   --st 1\n```",
+            "unexpected argument '--st' found",
+        ),
         ("```sh\nwindrow enqueue\n```", "required arguments were not provided"),
         ("```crontab\n0 3 * * * windrow sweep --nw\n```", "unexpected argument '--nw' found"),
         ("See `windrow token create --rle admin`.", "unexpected argument '--rle' found"),

@@ -55,7 +55,7 @@ pub(crate) fn played(page: &Path) -> Result<(), Failed> {
     let here = Here::new(database.as_ref())?;
     let mut shell = Shell::begin(&root, &home, &here)?;
     let places = here.0.iter().map(|(page, real)| (real.clone(), *page));
-    let places = places.chain([(home.0.display().to_string(), "/home/me")]);
+    let places = places.chain([(home.0.display().to_string(), "~")]);
     let mut plain = Plain::at(places.collect());
     let (mut written, mut lines, mut in_console) = (String::new(), text.lines().peekable(), false);
     while let Some(line) = lines.next() {
@@ -133,7 +133,8 @@ impl Shell {
     fn run(&mut self, command: &str) -> Result<String, Failed> {
         let command = match command.strip_suffix(" &") {
             Some(beside) => {
-                let begun = format!("{beside} >> beside.log 2>&1 < /dev/null &");
+                // First, so that the command may lead its output elsewhere.
+                let begun = format!(">> beside.log 2>&1 < /dev/null {beside} &");
                 if beside.contains("windrow serve") {
                     let named = beside.split_once("--listen 127.0.0.1:");
                     let port = named.map_or(&*self.port, |(_, port)| port);
