@@ -14,7 +14,8 @@ work="$(realpath "$(mktemp -d)")"
 server=
 trap '[ -z "$server" ] || kill "$server" 2>/dev/null || true; rm -rf "$work"' EXIT
 
-windrow serve --data-dir "$work/data" --listen 127.0.0.1:0 --rpc-listen off >"$work/log" 2>&1 &
+# The program itself and not the function, which would be a shell around it.
+"$WINDROW_BIN" serve --data-dir "$work/data" --listen 127.0.0.1:0 --rpc-listen off >"$work/log" 2>&1 &
 server=$!
 for _ in $(seq 300); do
     WINDROW_SERVER="$(grep -om1 'http://127\.0\.0\.1:[0-9]*' "$work/log" || true)"
@@ -99,7 +100,7 @@ mkdir "$work/slow"
 printf '#!/bin/sh\nuntil [ -e "%s/go" ]; do sleep 0.05; done\nexec %q "$@"\n' "$work" "$(command -v pamscale)" \
     >"$work/slow/pamscale"
 chmod +x "$work/slow/pamscale"
-PATH="$work/slow:$PATH" windrow work --queue thumbs --max 1 -- "$here/make-thumb.sh" "$work/thumbs" >"$work/ended" &
+PATH="$work/slow:$PATH" "$WINDROW_BIN" work --queue thumbs --max 1 -- "$here/make-thumb.sh" "$work/thumbs" >"$work/ended" &
 slow=$!
 for _ in $(seq 600); do
     seen="$(item "$photos/wide.jpg" | jq -r '.progress | "\(.current)/\(.total) \(.message)"')"

@@ -105,7 +105,7 @@ fn commands(line: &str, at: usize, is_whole: bool) -> Vec<Shown> {
 }
 
 /// `NAME=value` before a command.
-fn is_variable(word: &String) -> bool {
+fn is_variable(word: &str) -> bool {
     let name = word.split_once('=').map_or("", |(name, _)| name);
     !name.is_empty() && name.chars().all(|c| c.is_ascii_uppercase() || c == '_')
 }
