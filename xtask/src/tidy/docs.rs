@@ -1,5 +1,5 @@
-//! Documents: the paths and types they name exist, no link between pages is broken, and the index
-//! of decisions is complete.
+//! Documents: the paths, types and tests they name exist, no link between pages is broken, and the
+//! index of decisions is complete.
 //!
 //! Looks at inline code, not at fenced blocks, which hold commands and pictures. A name with a
 //! wildcard or a placeholder (`crates/*`, `docs/<topic>.md`) promises nothing and is not checked.
@@ -8,10 +8,11 @@ use std::collections::HashSet;
 
 use super::Finding;
 use super::rust::{is_name, line_at, words};
-use super::tree::Tree;
+use super::tree::{File, Tree};
 
 const README: &str = "README.md";
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
+const PROMISES: &str = "docs/promises.md";
 const DECISIONS_INDEX: &str = "docs/decisions/README.md";
 
 /// A path that begins like this is meant from the root, whether or not it exists.
@@ -28,13 +29,16 @@ pub(super) fn find(tree: &Tree) -> Vec<Finding> {
             findings.push(Finding::new(page, 0, "is missing; the house needs it"));
         }
     }
-    for page in [README, ARCHITECTURE, "CONTRIBUTING.md", "SECURITY.md"] {
+    for page in [README, ARCHITECTURE, PROMISES, "CONTRIBUTING.md", "SECURITY.md"] {
         if let Some(file) = tree.get(page) {
             findings.extend(paths_that_do_not_exist(tree, page, &file.text));
         }
     }
     if let Some(file) = tree.get(ARCHITECTURE) {
         findings.extend(types_that_do_not_exist(tree, &file.text));
+    }
+    if let Some(file) = tree.get(PROMISES) {
+        findings.extend(tests_that_do_not_exist(tree, &file.text));
     }
     for file in tree.files.iter().filter(|file| file.path.ends_with(".md")) {
         findings.extend(broken_links(tree, &file.path, &file.text));
@@ -89,6 +93,20 @@ fn types_that_do_not_exist(tree: &Tree, text: &str) -> Vec<Finding> {
     findings
 }
 
+/// A promise is worth what proves it. A name of several words with `_` between them is a test's.
+fn tests_that_do_not_exist(tree: &Tree, text: &str) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (at, name) in code_spans(text) {
+        let is_test = name.chars().all(is_name) && name.matches('_').count() > 3;
+        let declared = format!("fn {name}(");
+        if is_test && !tree.rust().any(|(_, rust)| rust.code.contains(&declared)) {
+            let message = format!("no test is called `{name}`");
+            findings.push(Finding::new(PROMISES, line_at(text, at), message));
+        }
+    }
+    findings
+}
+
 fn declared_types(tree: &Tree) -> HashSet<&str> {
     let mut declared = HashSet::new();
     for (_, rust) in tree.rust() {
@@ -130,16 +148,29 @@ fn is_camel_case(name: &str) -> bool {
 fn broken_links(tree: &Tree, page: &str, text: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (at, _) in text.match_indices("](") {
-        let target = text[at + 2..].split([')', ' ', '#']).next().unwrap_or("");
+        let target = text[at + 2..].split([')', ' ']).next().unwrap_or("");
         if target.is_empty() || target.contains(':') || target.contains('\n') {
             continue;
         }
-        if !tree.holds(&resolved(page, target)) {
+        let (file, heading) = target.split_once('#').unwrap_or((target, ""));
+        let path = if file.is_empty() { page.to_owned() } else { resolved(page, file) };
+        let lacks = |file: &File| file.path.ends_with(".md") && !has_heading(&file.text, heading);
+        if !tree.holds(&path) || !heading.is_empty() && tree.get(&path).is_some_and(lacks) {
             let message = format!("the link to {target} leads nowhere");
             findings.push(Finding::new(page, line_at(text, at), message));
         }
     }
     findings
+}
+
+/// Whether a page has a heading that is linked to like this.
+fn has_heading(text: &str, anchor: &str) -> bool {
+    let headings = text.lines().filter(|line| line.starts_with('#'));
+    headings.map(|line| line.trim_start_matches('#').trim()).any(|heading| {
+        let kept = heading.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+        let linked: String = kept.collect::<String>().to_lowercase().replace(' ', "-");
+        linked == anchor
+    })
 }
 
 fn decisions_not_in_the_index(tree: &Tree) -> Vec<Finding> {
@@ -257,11 +288,28 @@ mod tests {
 
     #[test]
     fn a_broken_link_is_found() {
-        check("[a](docs/decisions/README.md) [b](https://x.y/z) [c](#d) [e](docs/#f)", &[]);
+        check("[a](docs/decisions/README.md) [b](https://x.y/z) [e](docs/#f)", &[]);
         check("[a](docs/gone.md)", &["ARCHITECTURE.md:1: the link to docs/gone.md leads nowhere"]);
         let page = ("docs/a.md", "[up](../README.md) [gone](../gone.md)");
         let found = found(find, &[page, (README, ""), (ARCHITECTURE, "")]);
         assert_eq!(found, ["docs/a.md:1: the link to ../gone.md leads nowhere"]);
+    }
+
+    #[test]
+    fn a_link_to_a_heading_that_is_not_there_is_found() {
+        check("# A `b`, c\n[a](#a-b-c) [d](crates/core/src/item.rs#L1)", &[]);
+        check("[a](#a)\n## A b", &["ARCHITECTURE.md:1: the link to #a leads nowhere"]);
+        let (page, other) = (("docs/a.md", "[b](b.md#c)"), ("docs/b.md", "# D"));
+        let found = found(find, &[page, other, (README, ""), (ARCHITECTURE, "")]);
+        assert_eq!(found, ["docs/a.md:1: the link to b.md#c leads nowhere"]);
+    }
+
+    #[test]
+    fn a_promise_whose_proof_does_not_exist_is_found() {
+        let code = ("a.rs", "cases! { fn an_item_that_ends_is_kept(bed) {} }");
+        let text = "`an_item_that_ends_is_kept` `not_a_test` `an_item_that_ends_is_gone`";
+        let found = found(find, &[code, (PROMISES, text), (README, ""), (ARCHITECTURE, "")]);
+        assert_eq!(found, ["docs/promises.md:1: no test is called `an_item_that_ends_is_gone`"]);
     }
 
     #[test]

@@ -11,6 +11,8 @@ mod check;
 pub(crate) mod complete;
 mod config;
 pub(crate) mod data_dir;
+#[cfg(test)]
+mod docs;
 mod doctor;
 mod dump;
 mod enqueue;

@@ -1,4 +1,5 @@
-//! The command line, as people use it: sessions with what they print, and every help text.
+//! The command line, as people use it: sessions with what they print, every help text, and the
+//! pages of the documentation that can be played.
 //!
 //! A session is a text file in `sessions/`: lines that begin with `$ ` are given to `sh`, and what
 //! follows is what they print, `! ` before what went to standard error, and `[3]` for an exit code
@@ -9,8 +10,8 @@
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 mod mode;
+mod page;
 mod plain;
-mod quickstart;
 #[path = "../rig/mod.rs"]
 mod rig;
 mod session;
@@ -43,7 +44,10 @@ fn main() {
             trials.push(Trial::test(trial, move || played(&path, &text, &name, mode)));
         }
     }
-    trials.push(Trial::test("the quick start does what it says", quickstart::played));
+    for path in page::all() {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        trials.push(Trial::test(format!("{name} does what it says"), move || page::played(&path)));
+    }
     trials.push(Trial::test("every command has its help, and no other", helps));
     trials.push(Trial::test("a changed session is noticed", a_changed_session_is_noticed));
     libtest_mimic::run(&Arguments::from_args(), trials).exit();

@@ -119,11 +119,14 @@ fn is_time(word: &str) -> bool {
 /// Numbers that count time or processes.
 fn numbered(line: &str) -> String {
     let mut line = line.to_owned();
-    for before in ["\"duration_ms\":", "process ", "pid "] {
+    for (before, plain) in
+        [("\"duration_ms\":", "1"), ("process ", "1"), ("pid ", "1"), ("records in ", "0.1")]
+    {
         let Some(at) = line.find(before).map(|at| at + before.len()) else { continue };
-        let digits = line[at..].bytes().take_while(u8::is_ascii_digit).count();
-        if digits > 0 {
-            line.replace_range(at..at + digits, "1");
+        let is_figure = |byte: &u8| byte.is_ascii_digit() || plain.contains('.') && *byte == b'.';
+        let figures = line.bytes().skip(at).take_while(is_figure).count();
+        if figures > 0 {
+            line.replace_range(at..at + figures, plain);
         }
     }
     line

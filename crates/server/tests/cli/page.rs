@@ -1,8 +1,9 @@
-//! The quick start of the documentation, played in one shell from its first command to its last.
+//! Pages of the documentation, each played in one shell from its first command to its last: the
+//! quick start and the recipes.
 //!
-//! What stands after a command is what it prints, on both outputs, as a terminal shows it. A
-//! command that ends with `&` goes on beside the others; if it is a server, the next one waits
-//! until it is there. `UPDATE=1` writes down what is printed now.
+//! What stands after a command in a block that is called `console` is what it prints, on both
+//! outputs, as a terminal shows it. A command that ends with `&` goes on beside the others; if it
+//! is a server, the next one waits until it is there. `UPDATE=1` writes down what is printed now.
 
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -20,19 +21,42 @@ use crate::same;
 
 /// Stands in the output where a command ends.
 const END: &str = "--- the end of a command ---";
-/// A quick start that hangs is ended after so many seconds.
+/// A page that hangs is ended after so many seconds.
 const HANGS_AFTER: &str = "180";
 
-pub(crate) fn played() -> Result<(), Failed> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
-    let page = root.join("docs/quickstart.md");
-    let text = std::fs::read_to_string(&page)?;
-    let home = Data::new("quickstart");
-    let database = Postgres::start(Version::V15, Durability::Real)?;
-    database.create_database("windrow")?;
-    let here = Here::new(&database)?;
+/// The database of a page that has one.
+const DATABASE: &str = "postgres://localhost/windrow";
+
+/// The pages, from the root of the repository.
+pub(crate) fn all() -> Vec<PathBuf> {
+    let root = root();
+    let recipes = std::fs::read_dir(root.join("docs/recipes")).unwrap();
+    let recipes = recipes.map(|recipe| recipe.unwrap().path());
+    let mut pages: Vec<PathBuf> = recipes.chain([root.join("docs/quickstart.md")]).collect();
+    pages.sort();
+    pages
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+pub(crate) fn played(page: &Path) -> Result<(), Failed> {
+    let (root, text) = (root(), std::fs::read_to_string(page)?);
+    assert!(text.contains("\n$ "), "{} has no command to play", page.display());
+    let home = Data::new(&format!("page-{}", page.file_stem().unwrap().display()));
+    let database = match text.contains(DATABASE) {
+        true => Some(Postgres::start(Version::V15, Durability::Real)?),
+        false => None,
+    };
+    if let Some(database) = &database {
+        database.create_database("windrow")?;
+    }
+    let here = Here::new(database.as_ref())?;
     let mut shell = Shell::begin(&root, &home, &here)?;
-    let mut plain = Plain::at(here.0.iter().map(|(page, real)| (real.clone(), *page)).collect());
+    let places = here.0.iter().map(|(page, real)| (real.clone(), *page));
+    let places = places.chain([(home.0.display().to_string(), "~")]);
+    let mut plain = Plain::at(places.collect());
     let (mut written, mut lines, mut in_console) = (String::new(), text.lines().peekable(), false);
     while let Some(line) = lines.next() {
         in_console = if in_console { line != "```" } else { line == "```console" };
@@ -52,19 +76,20 @@ pub(crate) fn played() -> Result<(), Failed> {
         let printed = shell.run(&here.real(&plain.real(&command)))?;
         written.push_str(&plain.of(&printed));
     }
-    same(&page, &text, &written)
+    same(page, &text, &written)
 }
 
 /// What stands in the page, with what it is here.
 struct Here(Vec<(&'static str, String)>);
 
 impl Here {
-    fn new(database: &Postgres) -> std::io::Result<Here> {
+    fn new(database: Option<&Postgres>) -> std::io::Result<Here> {
         // All held until each is found, so that no two are the same.
         let free = || TcpListener::bind(("127.0.0.1", 0));
-        let held = [free()?, free()?, free()?];
-        let mut here = vec![("postgres://localhost/windrow", database.url("windrow"))];
-        for (port, held) in ["7117", "7217", "7317"].into_iter().zip(&held) {
+        let held = [free()?, free()?, free()?, free()?];
+        let mut here: Vec<(&'static str, String)> =
+            database.iter().map(|database| (DATABASE, database.url("windrow"))).collect();
+        for (port, held) in ["7117", "7217", "7317", "8800"].into_iter().zip(&held) {
             here.push((port, held.local_addr()?.port().to_string()));
         }
         Ok(Here(here))
@@ -108,8 +133,9 @@ impl Shell {
     fn run(&mut self, command: &str) -> Result<String, Failed> {
         let command = match command.strip_suffix(" &") {
             Some(beside) => {
-                let begun = format!("{beside} >> beside.log 2>&1 < /dev/null &");
-                if beside.starts_with("windrow serve") {
+                // First, so that the command may lead its output elsewhere.
+                let begun = format!(">> beside.log 2>&1 < /dev/null {beside} &");
+                if beside.contains("windrow serve") {
                     let named = beside.split_once("--listen 127.0.0.1:");
                     let port = named.map_or(&*self.port, |(_, port)| port);
                     let there = format!("curl -sf http://127.0.0.1:{port}/readyz > /dev/null");
