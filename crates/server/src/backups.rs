@@ -15,7 +15,10 @@ use windrow_store::embedded::backup::Held;
 use crate::store::AnyStore;
 
 /// How many can be made at once.
-const MOST: usize = 4;
+const MOST: usize = 16;
+/// One that nobody asks for has to go when there is no place for another; whoever copies asks all
+/// the time.
+const LATE: Duration = Duration::from_secs(1);
 /// How long one is kept that nobody asks for.
 pub(crate) const IDLE: Duration = Duration::from_secs(60);
 
@@ -49,22 +52,27 @@ impl Backups {
     /// Holds the store for a new copy.
     pub(crate) async fn begin(&self, store: &AnyStore) -> Result<(RequestId, Arc<Held>), NotBegun> {
         let AnyStore::Embedded(embedded, files) = store else { return Err(NotBegun::Database) };
-        if self.table().len() >= MOST {
-            return Err(NotBegun::TooMany);
-        }
+        self.make_room()?;
         let (embedded, files) = (embedded.clone(), Arc::clone(files));
         let held = tokio::task::spawn_blocking(move || Held::begin(&embedded, &files)).await;
         let held = Arc::new(held.map_err(io::Error::other)??);
         let id = RequestId(rand::random());
         let asked = Instant::now();
-        let mut table = self.table();
-        if table.len() >= MOST {
-            return Err(NotBegun::TooMany);
-        }
-        table.insert(id, Making { held: Arc::clone(&held), asked });
-        drop(table);
+        self.make_room()?;
+        self.table().insert(id, Making { held: Arc::clone(&held), asked });
         tokio::spawn(let_go(Arc::downgrade(&self.0), id));
         Ok((id, held))
+    }
+
+    /// Sends away who has not asked for longest, if there is no place for another.
+    fn make_room(&self) -> Result<(), NotBegun> {
+        let mut table = self.table();
+        if table.len() < MOST {
+            return Ok(());
+        }
+        let latest = table.iter().min_by_key(|(_, making)| making.asked);
+        let late = latest.filter(|(_, making)| making.asked.elapsed() > LATE).map(|(id, _)| *id);
+        late.and_then(|id| table.remove(&id)).map(|_| ()).ok_or(NotBegun::TooMany)
     }
 
     /// What is held for a copy, if it is still being made.
