@@ -35,7 +35,7 @@ fn busy(data: &Data) -> Server {
     server.enqueue("mail", &json!([{"key": "a"}, {"key": "b"}]));
     server.enqueue("thumbs", &json!([{"key": "c"}, {"key": "d", "delay_ms": 3600000}]));
     let (lease, ids) = server.claim("thumbs", 1);
-    server.settle(&lease, &ids, &json!({"outcome": "fail", "message": "no space left"}));
+    server.settle(&lease, &ids, &json!({"outcome": "fail", "error": "no space left"}));
     server
 }
 
@@ -55,8 +55,8 @@ fn top_pauses_and_resumes_a_queue_retries_a_failure_and_leaves_the_terminal_as_i
     let screen = terminal.until("no space left");
     assert!(screen.contains("mail") && screen.contains("health"), "{screen}");
     let thumbs = screen.lines().find(|line| line.contains("thumbs")).unwrap();
-    let numbers: Vec<&str> =
-        thumbs.split_whitespace().skip(1).skip_while(|w| *w != "thumbs").collect();
+    let thumbs = thumbs.replace('│', " ");
+    let numbers: Vec<&str> = thumbs.split_whitespace().collect();
     assert_eq!(numbers[1..5], ["0", "1", "0", "1"], "due, delayed, processing, failed: {thumbs}");
 
     // The second queue; the first answer is no.
@@ -78,7 +78,7 @@ fn top_pauses_and_resumes_a_queue_retries_a_failure_and_leaves_the_terminal_as_i
 
     // The queue, then the failure: explained and retried.
     terminal.press("\r").unwrap();
-    terminal.until("max_attempts");
+    terminal.until("\"lease_ms\": 300000");
     terminal.press("\u{1b}").unwrap();
     terminal.until("failures (1)");
     terminal.press("\t\t\t\r").unwrap();

@@ -17,14 +17,14 @@ const FREE_MIN_BYTES: u64 = 1 << 30;
 const FREE_MIN_PART: u64 = 20;
 
 pub(super) fn examine(dir: &Path) -> Vec<Finding> {
-    let Some(existing) = dir.ancestors().find(|path| path.is_dir()) else {
+    // A name without a parent is meant from here.
+    let named = |path: &Path| match path.as_os_str().is_empty() {
+        true => PathBuf::from("."),
+        false => path.to_owned(),
+    };
+    let Some(existing) = dir.ancestors().map(named).find(|path| path.is_dir()) else {
         let said = format!("{} cannot be: none of its parents is a directory", dir.display());
         return vec![problem("disk", said, "name another with --data-dir")];
-    };
-    // A relative name has an empty ancestor, which is here.
-    let existing = match existing.as_os_str().is_empty() {
-        true => PathBuf::from("."),
-        false => existing.to_owned(),
     };
     let mut found = vec![];
     if dir.is_dir() {
