@@ -152,7 +152,10 @@ async fn stored(reach: &Reach, config: &Config, place: Place) -> Vec<Finding> {
     };
     // A queue that cannot be opened was said to be so, and one that is not there is not made.
     let is_there = |finding: &Finding| finding.check == "store" && finding.status == Level::Ok;
-    if found.iter().any(is_there) && !found.iter().any(Finding::is_problem) {
+    let keeps = |finding: &Finding| {
+        finding.is_problem() && matches!(&*finding.check, "sync" | "durability" | "database")
+    };
+    if found.iter().any(is_there) && !found.iter().any(keeps) {
         found.extend(answers::examine(reach, Some(config)).await);
     } else {
         found.extend(answers::ports(config, None));
