@@ -27,6 +27,8 @@ use std::io::Write as _;
 use clap::Parser;
 
 /// What one thread allocates another one frees, all the time: the system's allocator is slow at it.
+/// In tests it is the test kit's, which has the same.
+#[cfg(not(test))]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -14,4 +14,5 @@ pub mod sim;
 pub mod stepped;
 pub mod stream;
 pub mod suite;
+pub mod terminal;
 mod through;

@@ -151,19 +151,24 @@ pub(super) struct Explain {
 
 pub(super) fn explain(args: &Explain) -> anyhow::Result<()> {
     each(&args.ids, &args.reach, &["explain"], |out, told| {
-        let said = &told.seen;
-        writeln!(out, "{} is {}", text(said, "id"), text(said, "status"))?;
-        for why in said["reasons"].as_array().into_iter().flatten() {
-            writeln!(out, "  {}; waits for {}", text(why, "code"), text(why, "unblocked_by"))?;
-        }
-        if let Some(message) = said["error"]["message"].as_str() {
-            writeln!(out, "  last error ({}): {message}", text(&said["error"], "class"))?;
-        }
-        if said["retry_at"].is_string() {
-            writeln!(out, "  tried again {}", moment(&said["retry_at"]))?;
-        }
-        Ok(())
+        explained(&told.seen).iter().try_for_each(|line| writeln!(out, "{line}"))
     })
+}
+
+/// Why an item is where it is, in lines.
+pub(super) fn explained(said: &Value) -> Vec<String> {
+    let mut lines = vec![format!("{} is {}", text(said, "id"), text(said, "status"))];
+    for why in said["reasons"].as_array().into_iter().flatten() {
+        let (code, until) = (text(why, "code"), text(why, "unblocked_by"));
+        lines.push(format!("  {code}; waits for {until}"));
+    }
+    if let Some(message) = said["error"]["message"].as_str() {
+        lines.push(format!("  last error ({}): {message}", text(&said["error"], "class")));
+    }
+    if said["retry_at"].is_string() {
+        lines.push(format!("  tried again {}", moment(&said["retry_at"])));
+    }
+    lines
 }
 
 /// Asks about several items, one after the other; those that do not exist are said at the end.
@@ -202,8 +207,18 @@ fn each(
     })
 }
 
-/// Everything about an item.
 fn details(out: &mut impl std::io::Write, told: &Told) -> std::io::Result<()> {
+    described(told).print(out)?;
+    let attempts = attempts(&told.seen["log"]);
+    if attempts.is_empty() {
+        return Ok(());
+    }
+    writeln!(out)?;
+    attempts.print(out)
+}
+
+/// Everything about an item.
+pub(super) fn described(told: &Told) -> Table {
     let item = &told.seen;
     let mut table = Table::new(&[]);
     table.pair("id", plain(&item["id"]));
@@ -235,11 +250,11 @@ fn details(out: &mut impl std::io::Write, told: &Told) -> std::io::Result<()> {
     if item["children"].is_object() {
         table.pair("children", buckets(&item["children"]));
     }
-    table.print(out)?;
-    attempts(out, &item["log"])
+    table
 }
 
-fn attempts(out: &mut impl std::io::Write, log: &Value) -> std::io::Result<()> {
+/// Every attempt of an item.
+pub(super) fn attempts(log: &Value) -> Table {
     let mut table = Table::new(&["STAGE", "TRY", "ENDED", "WORKER", "AGE", "ERROR"]);
     for attempt in log.as_array().into_iter().flatten() {
         table.row([
@@ -251,11 +266,7 @@ fn attempts(out: &mut impl std::io::Write, log: &Value) -> std::io::Result<()> {
             plain(&attempt["error"]["message"]).into(),
         ]);
     }
-    if table.is_empty() {
-        return Ok(());
-    }
-    writeln!(out)?;
-    table.print(out)
+    table
 }
 
 /// How many children are where.

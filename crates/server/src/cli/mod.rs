@@ -31,6 +31,7 @@ mod schedule;
 mod serve;
 mod show;
 mod token;
+mod top;
 mod watch;
 mod work;
 mod worker;
@@ -116,6 +117,8 @@ enum Command {
     Schedule(schedule::Args),
     /// Show items in the shapes of other systems.
     View(watch::View),
+    /// Watch queues, stages, workers and failures live; explain, retry and pause from there.
+    Top(top::Args),
     /// Say whether work gets done, and what to do if not.
     Health(watch::Health),
     /// Look for whatever could be in the way, and say what to do.
@@ -179,6 +182,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Workers(args) => watch::workers(&args),
         Command::Schedule(args) => schedule::run(&args),
         Command::View(args) => watch::view(&args),
+        Command::Top(args) => top::run(&args),
         Command::Health(args) => watch::health(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Sweep(args) => watch::sweep(&args),

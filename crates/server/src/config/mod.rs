@@ -20,7 +20,7 @@ use crate::rpc::Deadlines;
 use crate::tls::Files;
 
 pub(crate) use keys::{KEYS, Key, secret_variables};
-pub(crate) use layers::Layers;
+pub(crate) use layers::{Layers, Origin};
 
 use crate::health::Thresholds;
 use crate::logs;
@@ -51,7 +51,6 @@ pub(crate) struct Config {
     pub(crate) log: (logs::Format, logs::Level),
     pub(crate) health: Thresholds,
     /// Where traces go.
-    #[cfg_attr(not(feature = "otel"), expect(dead_code, reason = "refused if it is given"))]
     pub(crate) otel: Option<String>,
     pub(crate) webhooks: Sender,
     pub(crate) workers: Plan,

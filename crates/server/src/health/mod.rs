@@ -14,6 +14,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub(crate) use facts::{Facts, Watch};
+pub(crate) use words::bytes;
 
 /// From when on something is not as it should be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -12,7 +12,7 @@ pub(super) fn time(ms: u64) -> String {
 }
 
 /// Bytes: `512 MiB`, `3.4 GiB`.
-pub(super) fn bytes(bytes: u64) -> String {
+pub(crate) fn bytes(bytes: u64) -> String {
     const MIB: u64 = 1 << 20;
     const GIB: u64 = 1 << 30;
     if bytes < GIB {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
+use axum::extract::State;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
@@ -19,7 +20,9 @@ use windrow_core::{ItemId, Refusal};
 use windrow_wire::filter::Said;
 use windrow_wire::list::{Filter, Page};
 use windrow_wire::settings::Settings;
+use windrow_wire::time::Time;
 
+use super::App;
 use super::reply::{Asked, Failed, Named, no_cursor, within};
 use super::status::Counts;
 use crate::auth::{Denied, Scoped};
@@ -168,6 +171,8 @@ pub(super) struct QueueShown {
     queued: u64,
     /// What of it is paused.
     paused: Vec<Paused>,
+    /// Since when the first in line waits; null if nobody does, and for callers of one tenant.
+    waiting_since: Option<Time>,
     /// How it behaves.
     settings: Settings,
 }
@@ -186,7 +191,15 @@ impl From<&Scope> for Paused {
     }
 }
 
-pub(super) async fn queues(scoped: Scoped) -> Result<Json<Vec<QueueShown>>, Failed> {
+pub(super) async fn queues(
+    State(app): State<Arc<App>>,
+    scoped: Scoped,
+) -> Result<Json<Vec<QueueShown>>, Failed> {
+    let waiting = match scoped.sees_all() {
+        true => app.watch.facts().await.store.map(|store| store.vitals.waiting),
+        false => Ok(Vec::new()),
+    };
+    let waiting = waiting.unwrap_or_default();
     let find::Configured { settings, paused } = scoped.configured().await?;
     let mut counts: BTreeMap<Arc<str>, Counts> = BTreeMap::new();
     for count in scoped.counts().await? {
@@ -203,6 +216,10 @@ pub(super) async fn queues(scoped: Scoped) -> Result<Json<Vec<QueueShown>>, Fail
             counts,
             queued: counts.pending,
             paused: paused.iter().filter(|s| s.queue == queue).map(Paused::from).collect(),
+            waiting_since: waiting
+                .iter()
+                .find(|waiting| waiting.queue == queue)
+                .and_then(|waiting| waiting.since().map(Time)),
             settings: set.map(|(_, set)| set.clone()).unwrap_or_default().in_force().into(),
             queue: queue.to_string(),
         }

@@ -468,6 +468,14 @@ fn of_webhooks() -> Vec<Operation> {
 fn of_admins() -> Vec<Operation> {
     let of = Operation::new;
     vec![
+        of(
+            Method::GET,
+            "/caller",
+            Role::Viewer,
+            "Who asks: the name, the role and the tenant of the token.",
+            get(tokens::caller),
+        )
+        .gives::<tokens::Asker>(200),
         of(Method::GET, "/tokens", Role::Admin, "The tokens, without secrets.", get(tokens::list))
             .gives::<Vec<tokens::Shown>>(200),
         of(

@@ -27,6 +27,25 @@ pub(crate) struct NewToken {
     pub(crate) expires_in_ms: Option<u64>,
 }
 
+/// Who asks.
+#[derive(Serialize, JsonSchema, Debug)]
+pub(super) struct Asker {
+    /// The name of the token, or what let the caller in.
+    name: String,
+    role: Role,
+    /// The only tenant whose things the caller may see and touch; all if none is named.
+    tenant: Option<String>,
+}
+
+pub(super) async fn caller(scoped: Scoped) -> Json<Asker> {
+    let caller = scoped.caller();
+    Json(Asker {
+        name: caller.name.to_string(),
+        role: caller.role,
+        tenant: caller.tenant.as_ref().map(ToString::to_string),
+    })
+}
+
 /// A token without its secret.
 #[derive(Serialize, Deserialize, JsonSchema, Debug)]
 pub(crate) struct Shown {

@@ -30,6 +30,7 @@ mod queries;
 mod resources;
 mod save;
 mod seats;
+mod server;
 mod submit;
 mod tell;
 mod tls;
@@ -55,6 +56,7 @@ pub use check::Checked;
 pub use health::Limits as HealthLimits;
 pub use migrate::{Applied, MIGRATIONS, Migration, Schema};
 pub use moving::receive;
+pub use server::Server;
 
 use config::Config;
 use held::Held;

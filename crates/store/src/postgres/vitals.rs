@@ -7,6 +7,7 @@ use std::sync::Arc;
 use windrow_core::Timestamp;
 use windrow_core::vitals::{Closed, Vitals, Waiting};
 
+use super::health::held_back;
 use super::tx::step;
 use super::{Error, HealthLimits, Postgres};
 
@@ -53,7 +54,7 @@ impl Postgres {
         });
         let figures = client.query_one(step!(FIGURES)).await?;
         let mut warnings = self.warnings().to_vec();
-        warnings.extend(self.held_back(&client, HealthLimits::default()).await?);
+        warnings.extend(held_back(&client, HealthLimits::default()).await?);
         Ok(Vitals {
             at,
             waiting: Waiting::first_of(waiting),

@@ -16,14 +16,23 @@ use crate::cli::data_dir::{Locked, holds_a_store};
 use crate::cli::exit::{Exit, Stop};
 use crate::cli::place::Place;
 use crate::cli::serve;
-use crate::config::Config;
+use crate::config::{Config, Layers};
 
 /// A variable that says something.
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-pub(super) async fn find(reach: &Reach, create: bool) -> anyhow::Result<Target> {
+/// Who is to answer.
+pub(crate) enum Whom {
+    /// A server that is named.
+    Server(String, Option<Profile>),
+    /// A store, with what a server of it would be told.
+    Store(Box<Config>, Place),
+}
+
+/// Who is to answer, by what was said.
+pub(super) fn whom(reach: &Reach) -> anyhow::Result<Whom> {
     let says_where = reach.data_dir.is_some() || reach.store.is_some();
     let from_environment = |name| if says_where { None } else { variable(name) };
     let server = match (&reach.server, &reach.profile) {
@@ -32,24 +41,37 @@ pub(super) async fn find(reach: &Reach, create: bool) -> anyhow::Result<Target> 
         (None, None) => from_environment("WINDROW_SERVER"),
     };
     if let Some(server) = server {
-        return wire(reach, &server, None);
+        return Ok(Whom::Server(server, None));
     }
     if let Some(name) = reach.profile.clone().or_else(|| from_environment("WINDROW_PROFILE")) {
         let profile = profile::named(&name)?;
-        return wire(reach, &profile.server.clone(), Some(profile));
+        return Ok(Whom::Server(profile.server.clone(), Some(profile)));
     }
     let config = configured(reach)?;
-    match serve::place(&config)? {
-        Place::Directory(dir) => directory(reach, &config, dir, create).await,
-        place => Ok(Target::Here(Box::new(Here::begin(place, &config).await?))),
+    let place = serve::place(&config)?;
+    Ok(Whom::Store(Box::new(config), place))
+}
+
+pub(super) async fn find(reach: &Reach, create: bool) -> anyhow::Result<Target> {
+    match whom(reach)? {
+        Whom::Server(address, profile) => wire(reach, &address, profile),
+        Whom::Store(config, Place::Directory(dir)) => directory(reach, &config, dir, create).await,
+        Whom::Store(config, place) => {
+            Ok(Target::Here(Box::new(Here::begin(place, &config).await?)))
+        }
     }
 }
 
 /// What a server here would be told, with these flags.
-pub(super) fn configured(reach: &Reach) -> anyhow::Result<Config> {
+fn configured(reach: &Reach) -> anyhow::Result<Config> {
+    Config::new(&layers(reach)?)
+}
+
+/// The same, by who said it.
+pub(super) fn layers(reach: &Reach) -> anyhow::Result<Layers> {
     let layers = reach.source.layers()?;
     let layers = layers.with_flag("--data-dir", "store.data_dir", reach.data_dir.clone())?;
-    Config::new(&layers.with_flag("--store", "store.url", reach.store.clone())?)
+    layers.with_flag("--store", "store.url", reach.store.clone())
 }
 
 async fn directory(

@@ -10,7 +10,7 @@ mod find;
 mod here;
 mod profile;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -20,12 +20,13 @@ use windrow_client::repeat::Missed;
 
 pub(super) use announced::Announced;
 pub(super) use ask::Ask;
+pub(super) use find::Whom;
 pub(super) use here::Here;
 
 use super::config::Source;
 use super::exit::{Exit, Problem, Stop, missed};
 use super::show::say;
-use crate::config::Config;
+use crate::config::Layers;
 
 /// How often a request that can be repeated is sent before it is given up.
 const TRIES: u32 = 3;
@@ -91,9 +92,19 @@ impl Reach {
         }
     }
 
-    /// What a server here would be told.
-    pub(super) fn configured(&self) -> anyhow::Result<Config> {
-        find::configured(self)
+    /// What a server here would be told, and by whom.
+    pub(super) fn layers(&self) -> anyhow::Result<Layers> {
+        find::layers(self)
+    }
+
+    /// Who is to answer.
+    pub(super) fn whom(&self) -> anyhow::Result<Whom> {
+        find::whom(self)
+    }
+
+    /// The file that the token is read from, if one is named.
+    pub(super) fn token_file(&self) -> Option<&Path> {
+        self.token_file.as_deref()
     }
 
     async fn find(&self, create: bool, may_say: bool) -> anyhow::Result<Target> {
@@ -148,6 +159,11 @@ impl Target {
         }
         let body = axum::body::to_bytes(body, 1 << 20).await.unwrap_or_default();
         Err(refused(status, &body))
+    }
+
+    /// Whether nobody else can use the store as long as this is open.
+    pub(super) fn is_alone(&self) -> bool {
+        matches!(self, Target::Here(here) if here.is_alone())
     }
 
     /// Lets operations be done that this command begins. A server does so anyway.

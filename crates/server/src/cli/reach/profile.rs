@@ -11,7 +11,7 @@ use crate::cli::exit::Stop;
 /// One server.
 #[derive(Clone, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Profile {
+pub(crate) struct Profile {
     pub(super) server: String,
     pub(super) token_file: Option<PathBuf>,
     pub(super) ca: Option<PathBuf>,

@@ -15,10 +15,10 @@ impl Cell {
     /// A status, in its colour.
     pub(crate) fn status(word: &str) -> Cell {
         let colour = match word {
-            "completed" | "green" => Some(32),
-            "failed" | "red" => Some(31),
+            "completed" | "green" | "ok" => Some(32),
+            "failed" | "red" | "problem" => Some(31),
             "processing" => Some(34),
-            "cancelled" | "skipped" | "yellow" => Some(33),
+            "cancelled" | "skipped" | "yellow" | "warn" => Some(33),
             _ => None,
         };
         Cell { text: word.to_owned(), colour }
@@ -61,6 +61,14 @@ impl Table {
 
     pub(crate) fn print(&self, out: &mut impl Write) -> io::Result<()> {
         self.print_in(out, is_coloured())
+    }
+
+    /// What would be printed, without colours.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let mut out = Vec::new();
+        // Writing to memory cannot fail.
+        let _written = self.print_in(&mut out, false);
+        String::from_utf8_lossy(&out).lines().map(str::to_owned).collect()
     }
 
     fn print_in(&self, out: &mut impl Write, coloured: bool) -> io::Result<()> {

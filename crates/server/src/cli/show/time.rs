@@ -4,7 +4,8 @@ use windrow_core::Timestamp;
 
 const UNITS: [(u64, &str); 4] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s")];
 
-fn now() -> Timestamp {
+/// The time, by this machine's clock.
+pub(crate) fn now() -> Timestamp {
     Timestamp(u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or_default())
 }
 
