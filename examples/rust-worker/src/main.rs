@@ -105,8 +105,8 @@ async fn show(client: Client, ids: &[String]) -> anyhow::Result<()> {
                 let counted: Counted = serde_json::from_slice(result)?;
                 println!("{:>9}  {name}", counted.words);
             }
-            (None, Some(error)) => println!("{:>9}  {name}  {}", item.status, error.message),
-            (None, None) => println!("{:>9}  {name}", item.status),
+            (None, Some(error)) => println!("{:>9}  {name}  {}", item.status.name(), error.message),
+            (None, None) => println!("{:>9}  {name}", item.status.name()),
         }
     }
     Ok(())

@@ -21,9 +21,9 @@
 //! # }
 //! ```
 //!
-//! [`Worker::on`] takes any [`Queue`]: a client's, or the engine in process. `hand/` knows what is in
-//! hand, `shift.rs` claims, renews and settles it, `slots.rs` runs handlers, and [`Handled`] is what
-//! these say.
+//! [`Worker::on`] takes any [`Queue`]: a client's, or the engine in process. `hand/` knows what is
+//! in hand, `shift.rs` claims, renews and settles it, `slots.rs` runs handlers, and [`Handled`] is
+//! what these say.
 
 mod events;
 mod hand;
@@ -138,8 +138,8 @@ impl<Q: Queue> Builder<Q> {
         self
     }
 
-    /// How many items one claim brings at most; by default as many as there is room for. Where there
-    /// is room for more and enough to do, several claims are under way at once.
+    /// How many items one claim brings at most; by default as many as there is room for. Where
+    /// there is room for more and enough to do, several claims are under way at once.
     #[must_use]
     pub fn batch(mut self, items: usize) -> Self {
         self.plan.batch = items.max(1);

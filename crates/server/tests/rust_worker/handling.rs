@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Barrier;
 use windrow_client::worker::{Done, Handled, Job, Raw, Undone, Worker};
 use windrow_core::Status;
-use windrow_core::command::{NewChild, NewItem};
+use windrow_core::command::{NewChild, NewItem, RetryMode};
 use windrow_core::item::{Body, Payload};
 use windrow_core::queue::Queue;
 use windrow_core::route::Route;
@@ -243,11 +243,8 @@ async fn a_payload_that_is_kept_apart_is_read_for_the_handler() {
     let error = seen.log[0].error.clone().unwrap();
     assert_eq!(error.class, Class::Infrastructure);
     assert!(error.message.starts_with("its payload cannot be read: "), "{error:?}");
-    bed.client
-        .retry(id, windrow_core::command::RetryMode::Reset, None, None)
-        .await
-        .map(drop)
-        .unwrap_or_default();
+    // Its attempts may be spent by now; else it waits for its next one anyway.
+    let _reset = bed.client.retry(id, RetryMode::Reset, None, None).await;
     let running = bed.worker().big_payloads(http).handle(handler).start().unwrap();
     let seen = bed.until(id, is_done).await;
     running.stop().await.unwrap();

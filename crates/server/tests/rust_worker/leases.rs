@@ -30,7 +30,6 @@ async fn handlers_that_block_every_thread_keep_their_leases() {
     let client = bed.client.clone();
     let worker = bed.worker().lease(LEASE).concurrency(at_once).prefetch(at_once);
     let worker = worker.handle(move |job: Job<Raw>| {
-        // A client that a handler uses first lives on where the worker does.
         let (client, begun, id) = (client.clone(), begun.clone(), job.id());
         let go_on = go_on.lock().is_ok_and(|all| all.recv_timeout(Duration::from_secs(60)).is_ok());
         begun.notify_one();

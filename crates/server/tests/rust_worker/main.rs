@@ -1,4 +1,4 @@
-//! The worker of the Rust client: on the real server over RPC and HTTP, and on an engine in process.
+//! The worker of the Rust client: on the real server over RPC and HTTP, and on an engine here.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 mod bed;

@@ -1,8 +1,8 @@
 //! What a worker holds, decided without waiting: which item is worked on next, how many may be
 //! claimed, which lease is renewed when, and which outcomes go into the next settle.
 //!
-//! Time is an argument. Asks nothing of the queue; `mod.rs` has the lock around it and wakes whoever
-//! waits for what changed here.
+//! Time is an argument. Asks nothing of the queue; `mod.rs` has the lock around it and wakes
+//! whoever waits for what changed here.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
