@@ -1,8 +1,8 @@
 //! One run of a worker, from start to stop: tasks that claim, renew and settle.
 //!
 //! They run where the worker was started, and handlers elsewhere, so that no handler can keep a
-//! lease from being renewed. Settles wait for no clock: a settler sends what gathered while the last
-//! request was under way, and no more than a millisecond for what ends at once.
+//! lease from being renewed. Settles wait for no clock: a settler sends what gathered while the
+//! last request was under way, and no more than a millisecond for what ends at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
