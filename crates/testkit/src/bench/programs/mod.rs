@@ -73,6 +73,8 @@ struct Ground {
     runtime: Runtime,
 }
 
+type Measure = fn(&Ground, &Asked) -> anyhow::Result<Vec<Row>>;
+
 /// Runs the bench; false if a bar was missed.
 pub fn run(words: Vec<OsString>) -> anyhow::Result<bool> {
     let Some(asked) = read(words)? else {
@@ -89,8 +91,7 @@ pub fn run(words: Vec<OsString>) -> anyhow::Result<bool> {
     let server = Windrow::start(&program, On::Directory)?;
     let ground = Ground { server, program, runtime };
     let mut rows = Vec::new();
-    let measures: [fn(&Ground, &Asked) -> anyhow::Result<Vec<Row>>; 3] =
-        [beside_the_wire, python, work];
+    let measures: [Measure; 3] = [beside_the_wire, python, work];
     for (name, measure) in PROGRAMS.into_iter().zip(measures) {
         if asked.wants(name) {
             eprintln!("{name} …");
