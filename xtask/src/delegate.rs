@@ -47,6 +47,10 @@ pub(crate) const BENCH: Verb = Verb {
         if words.first().is_some_and(|bench| bench == "wire") {
             return bench_wire(words);
         }
+        if words.first().is_some_and(|bench| bench == "clients") {
+            build_windrow()?;
+            return testkit("bench", words);
+        }
         // The bench runs the limit as a program of its own, which lies beside it.
         build("limit")?;
         testkit("bench", words)

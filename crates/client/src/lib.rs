@@ -7,13 +7,14 @@
 //!
 //! [`address`] and [`options`] say where the server is and how patient the client is, [`repeat`]
 //! decides what follows an attempt, and `http/` and `rpc/` carry a call to a server and its answer
-//! back, each in its own way.
+//! back, each in its own way. [`worker`] is a worker's loop over any of them.
 
 pub mod address;
 pub mod http;
 pub mod options;
 pub mod repeat;
 pub mod rpc;
+pub mod worker;
 
 pub use address::{Address, NotAnAddress};
 pub use options::{Options, Token};

@@ -65,6 +65,12 @@ impl Client {
         let call = Call::post(of_queue(queue, what)?, body(said)?);
         self.ask(&Call { method, ..call }, |_| Ok(())).await
     }
+
+    /// All of an item's payload, for whoever holds the lease over it.
+    pub async fn payload(&self, lease: LeaseId, item: ItemId) -> Answered<Vec<u8>> {
+        let call = Call::look(format!("{BASE}/leases/{lease}/items/{item}/payload"));
+        self.ask(&call, |bytes| Ok(bytes.to_vec())).await
+    }
 }
 
 impl Queue for Client {

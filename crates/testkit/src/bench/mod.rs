@@ -5,7 +5,8 @@
 //! with the [`limit`] where a ratio is wanted, and hands back [`report::Row`]s. What is demanded of
 //! the rows is a list of [`report::Bar`]s. `postgres/` is the bench of the PostgreSQL store, beside
 //! its peers instead of the limit; it uses the same clients, rows and bars. `wire/` is the bench of
-//! a whole server beside other queues, everybody through a client of its own.
+//! a whole server beside other queues, everybody through a client of its own, and `programs/` that
+//! of workers beside the wire they use.
 
 pub mod clients;
 pub mod counted;
@@ -13,6 +14,7 @@ pub mod limit;
 pub mod machine;
 pub mod measure;
 pub mod postgres;
+pub mod programs;
 pub mod queue;
 pub mod report;
 pub mod rig;

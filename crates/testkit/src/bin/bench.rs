@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use windrow_testkit::bench::{postgres, queue, wire};
+use windrow_testkit::bench::{postgres, programs, queue, wire};
 
 fn main() -> ExitCode {
     let mut words: Vec<_> = std::env::args_os().skip(1).collect();
@@ -11,8 +11,9 @@ fn main() -> ExitCode {
         Some("queue") => queue::run(words),
         Some("postgres") => postgres::run(words),
         Some("wire") => wire::run(words),
+        Some("clients") => programs::run(words),
         _ => {
-            let all = [queue::HELP, postgres::HELP, wire::HELP].join("\n");
+            let all = [queue::HELP, postgres::HELP, wire::HELP, programs::HELP].join("\n");
             Err(anyhow::anyhow!("which bench?\n\n{all}"))
         }
     };

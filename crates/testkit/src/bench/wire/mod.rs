@@ -7,7 +7,7 @@
 mod beanstalkd;
 mod load;
 mod nats;
-mod ours;
+pub(super) mod ours;
 mod redis;
 mod rival;
 mod workloads;

@@ -9,7 +9,7 @@ use windrow_core::{ItemId, LeaseId};
 
 /// A client of a server of ours.
 #[derive(Debug)]
-pub(super) struct Windrow<C> {
+pub(in crate::bench) struct Windrow<C> {
     client: C,
     template: Body,
     worker: String,
@@ -17,13 +17,21 @@ pub(super) struct Windrow<C> {
 }
 
 impl Windrow<http::Client> {
-    pub(super) fn over_http(url: &str, queue: &str, worker: usize) -> anyhow::Result<Self> {
+    pub(in crate::bench) fn over_http(
+        url: &str,
+        queue: &str,
+        worker: usize,
+    ) -> anyhow::Result<Self> {
         Ok(Windrow::new(http::Client::new(url, Options::default())?, queue, worker))
     }
 }
 
 impl Windrow<rpc::Client> {
-    pub(super) fn over_rpc(url: &str, queue: &str, worker: usize) -> anyhow::Result<Self> {
+    pub(in crate::bench) fn over_rpc(
+        url: &str,
+        queue: &str,
+        worker: usize,
+    ) -> anyhow::Result<Self> {
         Ok(Windrow::new(rpc::Client::new(url, Options::default())?, queue, worker))
     }
 }
@@ -35,7 +43,7 @@ impl<C: Queue> Windrow<C> {
         Windrow { client, template, worker: format!("w{worker}"), held: None }
     }
 
-    pub(super) async fn enqueue(&mut self, payloads: &[Vec<u8>]) -> anyhow::Result<()> {
+    pub(in crate::bench) async fn enqueue(&mut self, payloads: &[Vec<u8>]) -> anyhow::Result<()> {
         let item = |payload: &Vec<u8>| {
             let payload = Payload::Inline(payload.clone());
             NewItem::new(Body { payload, ..self.template.clone() })
@@ -45,7 +53,7 @@ impl<C: Queue> Windrow<C> {
         Ok(())
     }
 
-    pub(super) async fn take(&mut self, max: usize) -> anyhow::Result<usize> {
+    pub(in crate::bench) async fn take(&mut self, max: usize) -> anyhow::Result<usize> {
         let claim = Claim::new(&*self.worker, &*self.template.queue, max);
         let granted = self.client.claim(claim, 0, None).await?;
         self.held = granted.map(|granted| {
@@ -54,7 +62,7 @@ impl<C: Queue> Windrow<C> {
         Ok(self.held.as_ref().map_or(0, |(_, ids)| ids.len()))
     }
 
-    pub(super) async fn settle(&mut self) -> anyhow::Result<usize> {
+    pub(in crate::bench) async fn settle(&mut self) -> anyhow::Result<usize> {
         let (lease, ids) = self.held.take().context("nothing is held")?;
         let items: Vec<_> = ids.into_iter().map(|id| (id, Outcome::complete())).collect();
         let count = items.len();

@@ -1,0 +1,319 @@
+//! What a worker has in hand, and who waits for what.
+//!
+//! Slots wait for items, claimers for room, settlers for outcomes, and the heart for leases to
+//! renew; all of them meet here, under one lock. What is decided is in `held.rs`.
+
+mod held;
+
+use std::pin::pin;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout_at};
+use windrow_core::queue::Work;
+use windrow_core::trail::{Ending, Progress};
+use windrow_core::{ItemId, LeaseId};
+
+pub(super) use self::held::{Ask, Beat, Bounds, Claimed, Ended, Letter, Place};
+use self::held::{Held, Post};
+use super::events::Endings;
+
+#[derive(Debug)]
+pub(super) struct Hand {
+    inside: Mutex<Inside>,
+    /// There is an item to work on.
+    work: Notify,
+    /// Something has ended: there may be room, or nothing left.
+    less: Notify,
+    /// There is an outcome to send.
+    post: Notify,
+    /// There is a lease to renew, or progress to tell.
+    beat: Notify,
+}
+
+#[derive(Debug)]
+struct Inside {
+    held: Held,
+    /// Slots that wait for an item, and whoever waits for less.
+    slots_waiting: usize,
+    less_waiting: usize,
+    /// The heart has nothing to wait for.
+    heart_rests: bool,
+}
+
+/// What a slot does next.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "almost always it is the large one")]
+pub(super) enum Next {
+    Work(Claimed),
+    Wait,
+    Over,
+}
+
+impl Hand {
+    pub(super) fn new(bounds: Bounds) -> Hand {
+        let held = Held::new(bounds);
+        let inside = Inside { held, slots_waiting: 0, less_waiting: 0, heart_rests: false };
+        Hand {
+            inside: Mutex::new(inside),
+            work: Notify::new(),
+            less: Notify::new(),
+            post: Notify::new(),
+            beat: Notify::new(),
+        }
+    }
+
+    // Claiming
+
+    /// Waits until a claim may be made. None if it is over.
+    pub(super) async fn ask(&self) -> Option<Ask> {
+        self.until(|held| match held.is_closed || held.is_drained {
+            true => Some(None),
+            false => held.ask().map(Some),
+        })
+        .await
+    }
+
+    /// Takes what a claim brought, or nothing. False if it is over, and it must go back.
+    pub(super) fn take(&self, ask: Ask, granted: Option<(LeaseId, Vec<Work>)>) -> bool {
+        let mut inside = self.inside.lock();
+        let (lease, items) = granted.unzip();
+        let items = items.unwrap_or_default();
+        inside.held.answered(ask, Some(items.len()));
+        let is_taken = !inside.held.is_closed || items.is_empty();
+        let mut woken = 0;
+        if let Some(lease) = lease.filter(|_| is_taken && !items.is_empty()) {
+            woken = items.len().min(inside.slots_waiting);
+            inside.slots_waiting -= woken;
+            inside.held.add(lease, items, Instant::now());
+            if std::mem::take(&mut inside.heart_rests) {
+                self.beat.notify_one();
+            }
+        }
+        self.tell(&mut inside);
+        drop(inside);
+        for _ in 0..woken {
+            self.work.notify_one();
+        }
+        is_taken
+    }
+
+    /// A claim came to nothing, and nobody knows what it would have brought.
+    pub(super) fn not_answered(&self, ask: Ask) {
+        let mut inside = self.inside.lock();
+        inside.held.answered(ask, None);
+        self.tell(&mut inside);
+    }
+
+    // Working
+
+    /// Takes the outcome of an item and gives the next one.
+    pub(super) fn next(&self, ended: Option<Ended>, now: Instant) -> Next {
+        let mut inside = self.inside.lock();
+        let posts = ended.is_some_and(|ended| inside.held.end(ended, now));
+        let next = match inside.held.begin() {
+            Some(claimed) => Next::Work(claimed),
+            None if inside.held.is_closed => Next::Over,
+            None => Next::Wait,
+        };
+        self.tell(&mut inside);
+        drop(inside);
+        if posts {
+            self.post.notify_one();
+        }
+        next
+    }
+
+    /// Waits until there may be an item.
+    pub(super) async fn work(&self) {
+        let mut work = pin!(self.work.notified());
+        // From here on it cannot be missed.
+        work.as_mut().enable();
+        {
+            let mut inside = self.inside.lock();
+            if inside.held.is_closed || inside.held.has_work() {
+                return;
+            }
+            inside.slots_waiting += 1;
+        }
+        work.await;
+    }
+
+    pub(super) fn report(&self, place: Place, progress: Progress) {
+        if self.inside.lock().held.report(place, progress) {
+            self.beat.notify_one();
+        }
+    }
+
+    // Settling
+
+    /// The outcomes that gathered under one lease; waits for some. None if it is over.
+    pub(super) async fn letters(&self) -> Option<(LeaseId, Vec<Letter>)> {
+        loop {
+            let mut post = pin!(self.post.notified());
+            post.as_mut().enable();
+            let (found, has_more) = {
+                let held = &mut self.inside.lock().held;
+                (held.post(Instant::now()), held.has_letters())
+            };
+            match found {
+                Post::Send(lease, letters) => {
+                    if has_more {
+                        self.post.notify_one();
+                    }
+                    return Some((lease, letters));
+                }
+                Post::Over => return None,
+                Post::Wait { until: None } => post.await,
+                Post::Wait { until: Some(until) } => {
+                    // Over time it goes by itself.
+                    let _came = timeout_at(until, post).await;
+                }
+            }
+        }
+    }
+
+    pub(super) fn again(&self, letter: Letter) {
+        self.inside.lock().held.again(letter);
+        self.post.notify_one();
+    }
+
+    pub(super) fn settled(&self, over: impl IntoIterator<Item = (Place, Option<Ending>)>) {
+        let mut inside = self.inside.lock();
+        inside.held.settled(over);
+        self.tell(&mut inside);
+    }
+
+    // Renewing
+
+    /// The leases to renew now and the progress to tell; waits for some. None if it is over.
+    pub(super) async fn beat(&self) -> Option<Beat> {
+        loop {
+            let mut woken = pin!(self.beat.notified());
+            woken.as_mut().enable();
+            let beat = {
+                let mut inside = self.inside.lock();
+                let beat = inside.held.beat(Instant::now())?;
+                inside.heart_rests = beat.until.is_none();
+                beat
+            };
+            if !beat.renew.is_empty() || !beat.progress.is_empty() {
+                return Some(beat);
+            }
+            match beat.until {
+                Some(until) => {
+                    let _sooner = timeout_at(until, woken).await;
+                }
+                None => woken.await,
+            }
+        }
+    }
+
+    /// A lease goes on, over what it still holds. Gives what is lost.
+    pub(super) fn renewed(&self, id: LeaseId, sent: Instant, held: &[ItemId]) -> Vec<ItemId> {
+        self.after_renewal(|inside, now| inside.renewed(id, sent, now, held))
+    }
+
+    /// A lease was not renewed: it is lost, or will be. Gives what is.
+    pub(super) fn not_renewed(&self, id: LeaseId, lost: bool) -> Vec<ItemId> {
+        self.after_renewal(|held, now| held.not_renewed(id, lost, now))
+    }
+
+    fn after_renewal(&self, then: impl FnOnce(&mut Held, Instant) -> Vec<ItemId>) -> Vec<ItemId> {
+        let mut inside = self.inside.lock();
+        let lost = then(&mut inside.held, Instant::now());
+        self.tell(&mut inside);
+        drop(inside);
+        self.beat.notify_one();
+        if !lost.is_empty() {
+            self.post.notify_one();
+        }
+        lost
+    }
+
+    // Stopping
+
+    /// Nothing more is claimed.
+    pub(super) fn close(&self) {
+        self.inside.lock().held.is_closed = true;
+        self.tell_all();
+    }
+
+    /// Hands back what has not begun, or everything. Says how many that were.
+    pub(super) fn hand_back(&self, also_running: bool) -> usize {
+        let back = self.inside.lock().held.hand_back(also_running, Instant::now());
+        self.tell_all();
+        back
+    }
+
+    /// Lets go of everything. Says how many items that were.
+    pub(super) fn abandon(&self) -> usize {
+        let mut inside = self.inside.lock();
+        inside.held.is_closed = true;
+        let left = inside.held.abandon();
+        drop(inside);
+        self.tell_all();
+        left
+    }
+
+    /// Waits until no handler runs, or until nothing is left at all.
+    pub(super) async fn quiet(&self, at_all: bool, within: Duration) {
+        let quiet = self.until(|held| {
+            let is_quiet = if at_all { held.is_idle() } else { !held.is_running() };
+            is_quiet.then_some(())
+        });
+        // What is not quiet by then is handed back, or let go.
+        let _quiet = tokio::time::timeout(within, quiet).await;
+    }
+
+    /// Waits until there is nothing left to claim, and nothing in hand; or until it is closed.
+    pub(super) async fn drained(&self) {
+        self.until(|held| (held.is_drained || held.is_closed).then_some(())).await;
+    }
+
+    pub(super) fn endings(&self) -> Endings {
+        self.inside.lock().held.endings
+    }
+
+    /// Waits until something is so.
+    async fn until<T>(&self, is: impl Fn(&mut Held) -> Option<T>) -> T {
+        loop {
+            let mut less = pin!(self.less.notified());
+            less.as_mut().enable();
+            {
+                let mut inside = self.inside.lock();
+                if let Some(found) = is(&mut inside.held) {
+                    return found;
+                }
+                inside.less_waiting += 1;
+            }
+            less.await;
+        }
+    }
+
+    /// Wakes whoever waits for what may have changed.
+    fn tell(&self, inside: &mut Inside) {
+        let held = &inside.held;
+        if inside.less_waiting > 0 && (held.may_ask() || !held.is_running() || held.is_drained) {
+            inside.less_waiting = 0;
+            self.less.notify_waiters();
+        }
+        if inside.held.is_over() {
+            self.post.notify_waiters();
+            self.beat.notify_one();
+        }
+    }
+
+    fn tell_all(&self) {
+        let mut inside = self.inside.lock();
+        (inside.slots_waiting, inside.less_waiting) = (0, 0);
+        drop(inside);
+        self.work.notify_waiters();
+        self.less.notify_waiters();
+        self.post.notify_waiters();
+        // The next settler that looks finds what was handed back.
+        self.post.notify_one();
+        self.beat.notify_one();
+    }
+}
