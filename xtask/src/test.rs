@@ -4,7 +4,6 @@
 //! themselves to the tools and modules they belong to.
 
 use std::ffi::OsString;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
@@ -32,10 +31,10 @@ Installs what is missing (and says so), then runs, cheapest failure first:
   test      cargo test --workspace, on real PostgreSQL servers where a test
             wants one (15 from Debian, 18 from a wheel in the target directory),
             with schemathesis in a virtual environment in the target directory
-  example   examples/rust-worker against target/debug/windrow
   python    the Python client: ruff, mypy, pytest against target/debug/windrow,
             and examples/python-worker
-  examples  examples/thumbnails, with netpbm and jq from Debian
+  examples  examples/rust-worker, and examples/thumbnails with netpbm and jq from
+            Debian, against target/debug/windrow
   otel      lint and tests of the server with traces (--features otel)
 
 The first failure ends the run and says what to do. All of it stays under
@@ -93,18 +92,13 @@ const STEPS: &[Step] = &[
         },
     },
     Step {
-        name: "example",
-        remedy: "examples/rust-worker/README.md says how to repeat it by hand",
-        run: example,
-    },
-    Step {
         name: "python",
         remedy: "clients/python/README.md says how to repeat each check by hand",
         run: || python::check().map(|()| None),
     },
     Step {
         name: "examples",
-        remedy: "`WINDROW_BIN=target/debug/windrow examples/thumbnails/try.sh` repeats it",
+        remedy: "the README of each says how to repeat it by hand",
         run: || examples::check().map(|()| None),
     },
     Step {
@@ -113,16 +107,6 @@ const STEPS: &[Step] = &[
         run: traced,
     },
 ];
-
-/// The example in Rust, on the server that is built here.
-fn example() -> anyhow::Result<Option<&'static str>> {
-    let build = ["build", "--quiet", "-p", "windrow-server", "-p", "count-words"];
-    cargo::run(&mut cargo::cargo(&build))?;
-    let built = cargo::target_dir().join("debug");
-    let mut example = Command::new(cargo::root().join("examples/rust-worker/try.sh"));
-    example.env("WINDROW_BIN", built.join("windrow")).env("COUNT_BIN", built.join("count-words"));
-    cargo::run(&mut example).map(|()| None)
-}
 
 /// The server as it is with traces: what differs, and the tests that see it.
 fn traced() -> anyhow::Result<Option<&'static str>> {

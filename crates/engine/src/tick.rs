@@ -119,11 +119,13 @@ impl<S: Store, C: Clock> Engine<S, C> {
     async fn do_step(&self) -> Result<Timestamp, Failure> {
         let now = self.clock().now();
         if self.catch_up(now).await? == Lead::Follows {
+            self.ticked().at(now);
             return Ok(now.plus(STEP_MAX_MS));
         }
         self.store().advance(now).await?;
         // Only now: a store that cannot be reached takes no renewals either, which is a gap.
         self.jobs().lock().stepped = Some(now);
+        self.ticked().at(now);
         let more = self.work(now).await?;
         let next = self.store().next_due().await?.unwrap_or(Timestamp::NEVER);
         let early = next <= now && !more;
@@ -150,7 +152,6 @@ impl<S: Store, C: Clock> Engine<S, C> {
             // As much as the rules give, reckoned from the time at which the store decides.
             self.submit_now(Command::Grace { until: Timestamp::NEVER }.into()).await?;
         }
-        self.ticked().at(now);
         Ok(lead)
     }
 
@@ -160,6 +161,7 @@ impl<S: Store, C: Clock> Engine<S, C> {
         let now = self.clock().now();
         if self.ticked().is_late(now) {
             self.catch_up(now).await?;
+            self.ticked().at(now);
         }
         Ok(())
     }

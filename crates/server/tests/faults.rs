@@ -60,7 +60,7 @@ fn a_full_disk_refuses_what_is_new_and_lets_what_is_there_end() {
     let data = volume.path().join("data");
     let server = Server::start(&["--data-dir", data.to_str().unwrap()], &[]);
     // A moment for the reserve to be written, then somebody else fills the disk.
-    let reserve = || std::fs::read_dir(&data).unwrap().filter(|entry| is_spare(entry)).count() >= 2;
+    let reserve = || std::fs::read_dir(&data).unwrap().filter(is_spare).count() >= 2;
     eventually("the reserve is written", || reserve().then_some(()));
     let ballast = volume.path().join("ballast");
     fill(&ballast);
@@ -75,7 +75,7 @@ fn a_full_disk_refuses_what_is_new_and_lets_what_is_there_end() {
         assert!(kept < 100_000, "the disk does not fill up");
     }
     let refused = server.post("/api/v1/queues/q/items", &json!({ "payload": payload }));
-    assert_eq!((refused.status, &refused.json()["code"]), (507, &json!("store_full")));
+    assert_eq!((refused.status, &refused.json()["code"]), (503, &json!("store_full")));
     assert!(refused.json()["retry_after_ms"].as_u64().is_some(), "{}", refused.text);
     assert_eq!(server.until("space", "red")["status"], "red");
     // What is there can be worked on to its end.
@@ -147,8 +147,8 @@ fn worker(server: &Server, queue: &str, lease: &str, script: &str) -> Child {
         .arg(format!("http://{}", server.address))
         .args(["--", "sh", "-c", script])
         .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
         .spawn()
         .unwrap()
 }
@@ -182,9 +182,9 @@ fn a_worker_that_was_stopped_for_a_minute_is_told_that_its_item_is_anothers() {
     assert_eq!(complete(&server, &granted)[0]["ending"], "completed");
     signal(stopped.id(), "-TERM");
     let mut said = String::new();
-    std::io::Read::read_to_string(&mut stopped.stderr.take().unwrap(), &mut said).unwrap();
+    std::io::Read::read_to_string(&mut stopped.stdout.take().unwrap(), &mut said).unwrap();
     stopped.wait().unwrap();
-    assert!(said.contains("lease"), "it says what happened: {said}");
+    assert!(said.contains("lost"), "it says what happened: {said}");
     server.stop();
 }
 

@@ -1,4 +1,4 @@
-//! The examples that are shell scripts, with what they need.
+//! The examples, with what they need.
 //!
 //! Decides what is run. What must come of it, each says itself, in its `try.sh`.
 
@@ -10,14 +10,17 @@ use crate::cargo;
 pub(super) const NETPBM: Debian = Debian { package: "netpbm", program: "/usr/bin/pamscale" };
 pub(super) const JQ: Debian = Debian { package: "jq", program: "/usr/bin/jq" };
 
-const EXAMPLES: [&str; 1] = ["examples/thumbnails"];
+const EXAMPLES: [&str; 2] = ["examples/rust-worker", "examples/thumbnails"];
 
 /// Runs each against the server that is built here.
 pub(crate) fn check() -> anyhow::Result<()> {
-    cargo::run(&mut cargo::cargo(&["build", "-p", "windrow-server"]))?;
+    let build = ["build", "--quiet", "-p", "windrow-server", "-p", "count-words"];
+    cargo::run(&mut cargo::cargo(&build))?;
+    let built = cargo::target_dir().join("debug");
     for example in EXAMPLES {
         let mut script = Command::new(cargo::root().join(example).join("try.sh"));
-        cargo::run(script.env("WINDROW_BIN", cargo::target_dir().join("debug/windrow")))?;
+        script.env("WINDROW_BIN", built.join("windrow"));
+        cargo::run(script.env("COUNT_BIN", built.join("count-words")))?;
     }
     Ok(())
 }

@@ -11,6 +11,7 @@ use super::reach::Reach;
 use super::show::{duration_ms, say};
 use super::with_target;
 use super::work::{Crew, is_there};
+use crate::config::Config;
 use crate::work::Declared;
 use crate::work::shift::Quota;
 
@@ -46,7 +47,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    let declared = args.reach.configured()?.workers.declared;
+    let declared = Config::new(&args.reach.layers()?)?.workers.declared;
     let workers = chosen(declared.values(), &args.stages)?;
     let workers: Vec<Declared> = workers
         .into_iter()

@@ -17,6 +17,8 @@ use super::{Declared, Payloads};
 
 /// How long to wait before a queue is asked again that did not answer.
 const AGAIN: Duration = Duration::from_secs(1);
+/// How long to wait before a queue is asked again from which somebody has taken the last item.
+const SOON: Duration = Duration::from_millis(20);
 /// How long to wait before a command is tried again that could not be started.
 const MENDED: Duration = Duration::from_secs(10);
 
@@ -98,6 +100,7 @@ impl<Q: Queue, P: Payloads> Place<Q, P> {
     ) -> Option<Error> {
         let mut stopping = self.stopping.clone();
         while !*stopping.borrow() && quota.take() {
+            let at_it = quota.begin();
             let rest = match self.queue.claim(claim(worker), wait.as_millis() as u64, None).await {
                 // It came while nobody takes anything any more.
                 Ok(Some(granted)) if *stopping.borrow() => {
@@ -113,10 +116,13 @@ impl<Q: Queue, P: Payloads> Place<Q, P> {
                 }
                 Ok(None) => {
                     quota.give_back();
-                    if quota.until_empty {
-                        break;
+                    drop(at_it);
+                    // What somebody has in hand may become work for another stage.
+                    match (quota.until_empty, quota.is_idle()) {
+                        (true, true) => break,
+                        (true, false) => Some(SOON),
+                        (false, _) => None,
                     }
-                    None
                 }
                 Err(error) if quota.gives_up && is_final(&error) => return Some(error),
                 // A store that is away or full: that passes.
@@ -152,6 +158,8 @@ async fn hand_back<Q: Queue>(queue: &Q, granted: Grant<Work>) {
 pub(crate) struct Quota {
     /// Items that may still be taken, by all who share it.
     left: AtomicUsize,
+    /// How many of them have something in hand, or ask for it.
+    at_it: AtomicUsize,
     /// It ends when there is nothing to do.
     pub(crate) until_empty: bool,
     /// It ends when it is refused for good.
@@ -160,7 +168,8 @@ pub(crate) struct Quota {
 
 impl Quota {
     pub(crate) fn new(max: Option<usize>, until_empty: bool) -> Quota {
-        Quota { left: AtomicUsize::new(max.unwrap_or(usize::MAX)), until_empty, gives_up: true }
+        let (left, at_it) = (AtomicUsize::new(max.unwrap_or(usize::MAX)), AtomicUsize::new(0));
+        Quota { left, at_it, until_empty, gives_up: true }
     }
 
     /// As long as the server runs.
@@ -173,8 +182,27 @@ impl Quota {
         self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok()
     }
 
+    fn begin(&self) -> AtIt<'_> {
+        self.at_it.fetch_add(1, Ordering::AcqRel);
+        AtIt(&self.at_it)
+    }
+
+    /// Whether nobody has anything in hand.
+    fn is_idle(&self) -> bool {
+        self.at_it.load(Ordering::Acquire) == 0
+    }
+
     fn give_back(&self) {
         self.left.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Somebody has something in hand, or asks for it.
+struct AtIt<'a>(&'a AtomicUsize);
+
+impl Drop for AtIt<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
