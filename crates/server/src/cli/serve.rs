@@ -177,6 +177,9 @@ async fn serve(config: &Config) -> anyhow::Result<()> {
     tokio::spawn(health::watch(watch));
     let supervisor = Supervisor::from_environment();
     supervisor.ready(&format!("serving {scheme}://{address}"));
+    // Whoever held something when it was stopped has its grace before the first of them is heard. If
+    // this fails, ticking tries again and says why.
+    let _tried = open.queue.step().await;
     let ticking = tokio::spawn({
         let queue = Arc::clone(&open.queue);
         async move { queue.run().await }
