@@ -50,7 +50,10 @@ impl Address {
     }
 
     fn read(text: &str, (scheme, port): (&'static str, u16)) -> Result<Address, NotAnAddress> {
-        let bad = |why| NotAnAddress { said: text.to_owned(), why, scheme };
+        // What stands before the host may be a password.
+        let said = text.rsplit_once('@').map(|(_, host)| format!("…@{host}"));
+        let said = said.unwrap_or_else(|| text.to_owned());
+        let bad = |why| NotAnAddress { said: said.clone(), why, scheme };
         let rest = match text.split_once("://") {
             Some((said, rest)) if said == scheme => rest,
             Some(_) => return Err(bad("its scheme is another")),

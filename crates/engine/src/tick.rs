@@ -11,7 +11,7 @@
 //! A store that keeps time says when something is due by its own clock, which need not agree with
 //! this server's. So a due time only decides when to look again, within bounds.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use windrow_core::Timestamp;
 use windrow_core::command::{Answer, Command};
@@ -56,18 +56,25 @@ const WORK_MAX_MS: u64 = 1_000;
 /// Slices of one job in one step, however fast they are.
 const SLICES_MAX: usize = 64;
 
-/// When it was last known that time passes here. Zero until the first step: an engine that never
-/// steps notices no gap.
+/// What is known of time passing here. Nothing until the first step: an engine that never steps
+/// notices no gap.
 #[derive(Debug, Default)]
-pub(crate) struct Ticked(AtomicU64);
+pub(crate) struct Ticked {
+    /// When somebody last ticked.
+    last: AtomicU64,
+    /// A gap was seen, and leases have not had their grace for it yet.
+    owes_grace: AtomicBool,
+    /// One looks at a time: whoever comes meanwhile waits for the grace.
+    one: tokio::sync::Mutex<()>,
+}
 
 impl Ticked {
     fn at(&self, now: Timestamp) {
-        self.0.store(now.0, Ordering::Release);
+        self.last.fetch_max(now.0, Ordering::AcqRel);
     }
 
     fn is_late(&self, now: Timestamp) -> bool {
-        let last = self.0.load(Ordering::Acquire);
+        let last = self.last.load(Ordering::Acquire);
         last > 0 && now.since(Timestamp(last)) > GAP_MS
     }
 }
@@ -118,7 +125,11 @@ impl<S: Store, C: Clock> Engine<S, C> {
 
     async fn do_step(&self) -> Result<Timestamp, Failure> {
         let now = self.clock().now();
-        if self.catch_up(now).await? == Lead::Follows {
+        let lead = {
+            let _one = self.ticked().one.lock().await;
+            self.catch_up().await?
+        };
+        if lead == Lead::Follows {
             self.ticked().at(now);
             return Ok(now.plus(STEP_MAX_MS));
         }
@@ -136,7 +147,8 @@ impl<S: Store, C: Clock> Engine<S, C> {
     }
 
     /// Gives live leases more time if nobody has ticked for long. Who leads.
-    async fn catch_up(&self, now: Timestamp) -> Result<Lead, Failure> {
+    async fn catch_up(&self) -> Result<Lead, Failure> {
+        let ticked = self.ticked();
         let lead = self.store().lead().await?;
         let is_first = {
             let jobs = &mut self.jobs().lock();
@@ -144,13 +156,16 @@ impl<S: Store, C: Clock> Engine<S, C> {
             jobs.stepped.is_none()
         };
         let gap = match lead {
-            Lead::Alone => is_first || self.ticked().is_late(now),
+            Lead::Alone => is_first || ticked.is_late(self.clock().now()),
             Lead::Leads { idle_ms } => idle_ms > GAP_MS,
             Lead::Follows => false,
         };
-        if gap {
+        // A store says so only once. Whoever asked may be gone before the grace is given.
+        ticked.owes_grace.fetch_or(gap, Ordering::AcqRel);
+        if ticked.owes_grace.load(Ordering::Acquire) {
             // As much as the rules give, reckoned from the time at which the store decides.
             self.submit_now(Command::Grace { until: Timestamp::NEVER }.into()).await?;
+            ticked.owes_grace.store(false, Ordering::Release);
         }
         Ok(lead)
     }
@@ -158,10 +173,15 @@ impl<S: Store, C: Clock> Engine<S, C> {
     /// Whoever asks something after a gap must not be faster than the next step: the process was
     /// stopped, or the machine slept, and nobody could renew.
     pub(crate) async fn catch_up_if_late(&self) -> Result<(), Failure> {
-        let now = self.clock().now();
-        if self.ticked().is_late(now) {
-            self.catch_up(now).await?;
-            self.ticked().at(now);
+        let ticked = self.ticked();
+        if !ticked.is_late(self.clock().now()) {
+            return Ok(());
+        }
+        let _one = ticked.one.lock().await;
+        // Somebody may have done it while we waited.
+        if ticked.is_late(self.clock().now()) {
+            self.catch_up().await?;
+            ticked.at(self.clock().now());
         }
         Ok(())
     }

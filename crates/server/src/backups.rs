@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use windrow_core::RequestId;
 use windrow_store::embedded::backup::Held;
 
+use crate::logs;
 use crate::store::AnyStore;
 
 /// How many can be made at once.
@@ -104,7 +105,7 @@ async fn let_go(table: Weak<Mutex<Table>>, id: RequestId) {
         until = making.asked + IDLE;
         if until <= Instant::now() {
             table.remove(&id);
-            tracing::warn!(backup = %id, "nobody went on with a backup, so it was let go");
+            logs::backup_let_go(id);
             return;
         }
     }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use windrow_client::Options;
@@ -18,6 +18,7 @@ use windrow_core::command::{Claim, NewItem, Outcome};
 use windrow_core::item::{Body, Payload};
 use windrow_core::queue::Queue as _;
 use windrow_core::{ItemId, Timestamp};
+use windrow_testkit::servers::process::until;
 
 use rig::{Data, Server};
 
@@ -27,6 +28,7 @@ const WORKERS: usize = 2;
 const BATCH: usize = 20;
 /// One payload in so many is kept apart, as a blob.
 const BLOB_EVERY: u64 = 200;
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs the program; its output, which must be a success.
 fn windrow(words: &[&str]) -> String {
@@ -96,7 +98,8 @@ impl Load {
                     let mut number = part as u64 + 1;
                     while !stop.load(Ordering::Relaxed) {
                         if rest.load(Ordering::Relaxed) {
-                            tokio::time::sleep(Duration::from_millis(2)).await;
+                            // Nothing else is on this thread.
+                            until(PATIENCE, || !rest.load(Ordering::Relaxed));
                         } else if part < PRODUCERS {
                             produce(&client, &mut number, &ledger).await;
                         } else {
@@ -114,6 +117,7 @@ impl Load {
     }
 
     fn end(self) {
+        self.rest.store(false, Ordering::Relaxed);
         self.stop.store(true, Ordering::Relaxed);
         self.threads.into_iter().for_each(|thread| thread.join().unwrap());
     }
@@ -186,11 +190,8 @@ fn what_was_answered_before_a_backup_is_in_it_however_busy_the_server_is() {
     for round in 0..ROUNDS {
         // Each begins with more than the one before.
         let enough = load.so_far().enqueued.len() + 10 * BATCH;
-        let patience = Instant::now() + Duration::from_secs(60);
-        while load.so_far().enqueued.len() < enough {
-            assert!(Instant::now() < patience, "nothing is enqueued any more");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let is_enough = || load.so_far().enqueued.len() >= enough;
+        assert!(until(PATIENCE, is_enough), "nothing is enqueued any more");
         let known = load.so_far();
         let said = windrow(&[
             "backup",
@@ -257,7 +258,7 @@ fn a_backup_that_was_interrupted_does_not_count_and_the_next_one_mends_it() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        std::thread::sleep(Duration::from_millis(wait_ms));
+        until(Duration::from_millis(wait_ms), || false);
         child.kill().unwrap();
         child.wait().unwrap();
         let is_same = std::fs::read_to_string(archive.join("backup.json")).unwrap() == list;
@@ -354,6 +355,39 @@ fn a_restore_that_was_interrupted_is_no_store_and_can_be_done_again() {
     std::fs::write(to.join("RESTORING"), "").unwrap();
     let said = refused(&["stats", "--data-dir", text(&to)]);
     assert!(said.contains("run the same `windrow restore` again"), "{said}");
+    windrow(&["restore", text(&archive), "--data-dir", text(&to)]);
+    assert_eq!(items(&to).len(), 3);
+}
+
+#[test]
+fn a_backup_whose_end_is_missing_is_not_taken_for_one_that_ended_earlier() {
+    let (_data, place, archive) = archive_of("ends", 3);
+    let segment = archive.join("0001/segment-0000000001.log");
+    let whole = std::fs::read(&segment).unwrap();
+    let list = std::fs::read_to_string(archive.join("backup.json")).unwrap();
+    let list: Value = serde_json::from_str(&list).unwrap();
+    let counts = list["chains"][0]["points"][0]["bytes"].as_u64().unwrap() as usize;
+    let mut short = whole;
+    short[counts - 40..counts].fill(0);
+    std::fs::write(&segment, short).unwrap();
+    let to = place.0.join("to");
+    let said = refused(&["restore", text(&archive), "--data-dir", text(&to)]);
+    assert!(said.contains("the log ends"), "{said}");
+    std::fs::remove_file(&segment).unwrap();
+    let said = refused(&["restore", text(&archive), "--data-dir", text(&to)]);
+    assert!(said.contains("segment-0000000001.log is missing"), "{said}");
+}
+
+#[test]
+fn what_an_interrupted_first_backup_left_behind_is_not_restored() {
+    let (data, place, archive) = archive_of("left", 3);
+    std::fs::remove_file(archive.join("backup.json")).unwrap();
+    // As if it had been of a store whose older segments are gone by now, and of another one.
+    let odd = archive.join("0001/segment-0000000000.log");
+    std::fs::copy(archive.join("0001/segment-0000000001.log"), &odd).unwrap();
+    windrow(&["backup", text(&archive), data.place()[0], data.place()[1]]);
+    assert!(!odd.exists(), "only what belongs to the new backup is there");
+    let to = place.0.join("to");
     windrow(&["restore", text(&archive), "--data-dir", text(&to)]);
     assert_eq!(items(&to).len(), 3);
 }

@@ -5,12 +5,14 @@
 #[path = "rig/mod.rs"]
 mod rig;
 
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use windrow_testkit::crash::volume::Volume;
+use windrow_testkit::servers::process::until;
 
 use rig::{Data, Server};
 
@@ -38,15 +40,13 @@ fn shown(server: &Server, granted: &Value) -> Value {
     server.get(&format!("/api/v1/queue/{id}")).json()
 }
 
-fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + MINUTE;
-    loop {
-        if let Some(seen) = look() {
-            return seen;
-        }
-        assert!(Instant::now() < end, "{what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+fn eventually(what: &str, look: impl FnMut() -> bool) {
+    assert!(until(MINUTE, look), "{what}");
+}
+
+/// Lets time pass: how a server takes that is what is tested.
+fn passes(time: Duration) {
+    assert!(!until(time, || false));
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn a_full_disk_refuses_what_is_new_and_lets_what_is_there_end() {
     let server = Server::start(&["--data-dir", data.to_str().unwrap()], &[]);
     // A moment for the reserve to be written, then somebody else fills the disk.
     let reserve = || std::fs::read_dir(&data).unwrap().filter(is_spare).count() >= 2;
-    eventually("the reserve is written", || reserve().then_some(()));
+    eventually("the reserve is written", reserve);
     let ballast = volume.path().join("ballast");
     fill(&ballast);
     let payload = "x".repeat(15_000);
@@ -88,8 +88,7 @@ fn a_full_disk_refuses_what_is_new_and_lets_what_is_there_end() {
     // And as soon as there is room again, new items are taken in.
     std::fs::remove_file(&ballast).unwrap();
     eventually("new items are taken in again", || {
-        let reply = server.post("/api/v1/queues/q/items", &json!({"payload": 1}));
-        (reply.status == 201).then_some(())
+        server.post("/api/v1/queues/q/items", &json!({"payload": 1})).status == 201
     });
     server.stop();
     let server = Server::start(&["--data-dir", data.to_str().unwrap()], &[]);
@@ -119,13 +118,13 @@ fn a_server_that_was_stopped_for_a_minute_takes_nothing_away_from_its_workers() 
     server.enqueue("q", &json!([{"payload": 1}, {"payload": 2}]));
     let (renewed, settled) = (claim(&server, "q", 20_000), claim(&server, "q", 20_000));
     signal(server.pid(), "-STOP");
-    std::thread::sleep(MINUTE);
+    passes(MINUTE);
     // Both wait at the door when it goes on, long after their leases ran out.
     let renew = format!("/api/v1/leases/{}/renew", renewed["lease"].as_str().unwrap());
     std::thread::scope(|scope| {
         let renew = scope.spawn(|| server.post(&renew, &json!({})));
         let settle = scope.spawn(|| complete(&server, &settled));
-        std::thread::sleep(Duration::from_millis(500));
+        passes(Duration::from_millis(500));
         signal(server.pid(), "-CONT");
         let renewed = renew.join().unwrap();
         assert_eq!(renewed.status, 200, "{}", renewed.text);
@@ -169,22 +168,21 @@ fn a_worker_that_was_stopped_for_a_minute_is_told_that_its_item_is_anothers() {
     let begun = place.0.join("begun");
     let script = format!("touch {}; sleep 3; echo stopped", begun.display());
     let mut stopped = worker(&server, "q", "10s", &script);
-    eventually("it begins", || begun.exists().then_some(()));
+    eventually("it begins", || begun.exists());
     signal(stopped.id(), "-STOP");
-    std::thread::sleep(MINUTE);
+    passes(MINUTE);
     let granted = claim(&server, "q", 60_000);
     assert_eq!(granted["items"].as_array().unwrap().len(), 1, "it went back into line");
     signal(stopped.id(), "-CONT");
     // What the stopped one brings comes too late, and changes nothing.
-    std::thread::sleep(Duration::from_secs(5));
+    let mut said = String::new();
+    BufReader::new(stopped.stdout.take().unwrap()).read_line(&mut said).unwrap();
+    assert!(said.contains("lost"), "it says what happened: {said}");
     let item = shown(&server, &granted);
     assert_eq!((&item["status"], &item["attempts"]), (&json!("processing"), &json!(2)), "{item}");
     assert_eq!(complete(&server, &granted)[0]["ending"], "completed");
     signal(stopped.id(), "-TERM");
-    let mut said = String::new();
-    std::io::Read::read_to_string(&mut stopped.stdout.take().unwrap(), &mut said).unwrap();
     stopped.wait().unwrap();
-    assert!(said.contains("lost"), "it says what happened: {said}");
     server.stop();
 }
 
@@ -243,10 +241,7 @@ fn goes_on(server: &Server, queue: &str) {
     assert!(granted["items"].as_array().is_some_and(|items| items.len() == 1), "{granted}");
     assert!(claim(server, queue, 1_500)["items"].as_array().is_none_or(Vec::is_empty));
     // Its worker is gone, and it comes back when its lease and the pause after it are over.
-    eventually("it is reclaimed", || {
-        let item = shown(server, &granted);
-        (item["status"] == "pending").then_some(())
-    });
+    eventually("it is reclaimed", || shown(server, &granted)["status"] == "pending");
 }
 
 #[test]

@@ -35,6 +35,7 @@ mod slots;
 mod token;
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -173,7 +174,10 @@ impl<Q: Queue> Builder<Q> {
     /// Hears what an operator may want to know, such as that the queue does not answer.
     #[must_use]
     pub fn told(mut self, tell: impl Fn(Event) + Send + Sync + 'static) -> Self {
-        self.plan.tell = Arc::new(tell);
+        // Whoever listens cannot stop the work by a panic, such as of a line that nobody reads.
+        self.plan.tell = Arc::new(move |event| {
+            let _unheard = catch_unwind(AssertUnwindSafe(|| tell(event)));
+        });
         self
     }
 

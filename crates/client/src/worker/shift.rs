@@ -148,8 +148,19 @@ impl<Q: Queue> Shift<Q> {
         };
         if begun.elapsed() > self.plan.lease / 3 {
             // The answer may be a repeat of one that is old by now.
-            let held = self.renewal(lease).await.map_or(Vec::new(), |renewed| renewed.held);
-            items.retain(|work| held.contains(&work.id));
+            match self.renewal(lease).await {
+                Ok(renewed) => items.retain(|work| renewed.held.contains(&work.id)),
+                Err(error) if is_lost(error.code()) => items.clear(),
+                Err(error) => {
+                    // Nobody knows whether it is still ours, so nobody begins it.
+                    self.tell(Event::Away(error));
+                    self.give_back(lease, items.iter().map(|work| work.id)).await;
+                    return self.hand.not_answered(ask);
+                }
+            }
+            if items.is_empty() {
+                return self.hand.not_answered(ask);
+            }
         }
         let ids: Vec<ItemId> = items.iter().map(|work| work.id).collect();
         if !self.hand.take(ask, Some((lease, items))) {

@@ -9,6 +9,7 @@ use anyhow::Context as _;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
+use windrow_engine::Failure;
 use windrow_engine::observe::Observer;
 use windrow_store::postgres::Address;
 
@@ -26,7 +27,7 @@ use crate::logs;
 use crate::otel;
 use crate::rpc;
 use crate::schedules;
-use crate::store::Open;
+use crate::store::{Open, Queue};
 use crate::supervisor::Supervisor;
 use crate::tls::Tls;
 use crate::webhooks;
@@ -177,13 +178,7 @@ async fn serve(config: &Config) -> anyhow::Result<()> {
     tokio::spawn(health::watch(watch));
     let supervisor = Supervisor::from_environment();
     supervisor.ready(&format!("serving {scheme}://{address}"));
-    // Whoever held something when it was stopped has its grace before the first of them is heard. If
-    // this fails, ticking tries again and says why.
-    let _tried = open.queue.step().await;
-    let ticking = tokio::spawn({
-        let queue = Arc::clone(&open.queue);
-        async move { queue.run().await }
-    });
+    let ticking = begin_ticking(&open.queue).await;
     open.queue.sweep_every(config.sweep.as_millis() as u64);
     config.newcomers.clone().into_iter().for_each(|settings| open.queue.assume(settings));
     let courier = begin_beside(&app, &open);
@@ -263,6 +258,14 @@ pub(super) fn shown(place: &Place) -> anyhow::Result<String> {
             format!("the database at {}", Address::parse(&options.url)?.shown())
         }
     })
+}
+
+/// Lets happen what happens by itself. Whoever held something when the server was stopped has its
+/// grace before the first of them is heard; if that fails, ticking tries again and says why.
+async fn begin_ticking(queue: &Arc<Queue>) -> JoinHandle<Failure> {
+    let _tried = queue.step().await;
+    let queue = Arc::clone(queue);
+    tokio::spawn(async move { queue.run().await })
 }
 
 /// Begins what a server does besides answering. Gives what is to be waited for when it stops; all

@@ -121,6 +121,7 @@ fn range(text: &str, len: u64) -> Asks {
         return Asks::All;
     };
     match (first.trim().parse::<u64>(), last.trim().parse::<u64>()) {
+        _ if len == 0 => Asks::Nothing,
         (Ok(first), Ok(last)) if first > last => Asks::All,
         (Ok(first), Ok(last)) if first < len => Asks::Part(first, last.saturating_add(1).min(len)),
         (Ok(first), Err(_)) if last.is_empty() && first < len => Asks::Part(first, len),

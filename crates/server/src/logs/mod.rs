@@ -15,6 +15,7 @@ use std::str::FromStr;
 use tracing_subscriber::Layer as _;
 use tracing_subscriber::filter::{FilterFn, LevelFilter};
 use tracing_subscriber::layer::SubscriberExt as _;
+use windrow_core::RequestId;
 use windrow_engine::Failure;
 
 pub(crate) use operations::Lines;
@@ -131,6 +132,11 @@ pub(crate) fn unencrypted() {
 /// A variable that another system has a name for is used.
 pub(crate) fn named_otherwise(variable: &str, key: &str) {
     tracing::info!(variable, key, "configured by a name of another system");
+}
+
+/// Whoever made a backup went away before it was done.
+pub(crate) fn backup_let_go(id: RequestId) {
+    tracing::warn!(backup = %id, "nobody went on with a backup, so it was let go");
 }
 
 /// What a worker of the server did with an item.

@@ -99,6 +99,8 @@ impl<Q: Queue, P: Payloads> Place<Q, P> {
         each: impl Fn(&Done),
     ) -> Option<Error> {
         let mut stopping = self.stopping.clone();
+        // What had been done by all when there was last nothing to do.
+        let mut seen = None;
         while !*stopping.borrow() && quota.take() {
             let at_it = quota.begin();
             let rest = match self.queue.claim(claim(worker), wait.as_millis() as u64, None).await {
@@ -111,17 +113,19 @@ impl<Q: Queue, P: Payloads> Place<Q, P> {
                     let limits = self.limits(None);
                     let (queue, payloads) = (&*self.queue, &self.payloads);
                     let done = work_on(queue, payloads, worker, granted, limits).await;
+                    quota.done();
                     done.iter().for_each(&each);
                     done.and_then(|done| done.not_started).map(|_| MENDED)
                 }
                 Ok(None) => {
                     quota.give_back();
                     drop(at_it);
-                    // What somebody has in hand may become work for another stage.
-                    match (quota.until_empty, quota.is_idle()) {
-                        (true, true) => break,
-                        (true, false) => Some(SOON),
-                        (false, _) => None,
+                    // What somebody has in hand, or has just done, may be work for another stage.
+                    let before = seen.replace(quota.done_so_far());
+                    match quota.until_empty {
+                        true if quota.is_idle() && before == seen => break,
+                        true => Some(SOON),
+                        false => None,
                     }
                 }
                 Err(error) if quota.gives_up && is_final(&error) => return Some(error),
@@ -160,6 +164,8 @@ pub(crate) struct Quota {
     left: AtomicUsize,
     /// How many of them have something in hand, or ask for it.
     at_it: AtomicUsize,
+    /// How many items they have done.
+    done: AtomicUsize,
     /// It ends when there is nothing to do.
     pub(crate) until_empty: bool,
     /// It ends when it is refused for good.
@@ -169,7 +175,7 @@ pub(crate) struct Quota {
 impl Quota {
     pub(crate) fn new(max: Option<usize>, until_empty: bool) -> Quota {
         let (left, at_it) = (AtomicUsize::new(max.unwrap_or(usize::MAX)), AtomicUsize::new(0));
-        Quota { left, at_it, until_empty, gives_up: true }
+        Quota { left, at_it, done: AtomicUsize::new(0), until_empty, gives_up: true }
     }
 
     /// As long as the server runs.
@@ -185,6 +191,14 @@ impl Quota {
     fn begin(&self) -> AtIt<'_> {
         self.at_it.fetch_add(1, Ordering::AcqRel);
         AtIt(&self.at_it)
+    }
+
+    fn done(&self) {
+        self.done.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn done_so_far(&self) -> usize {
+        self.done.load(Ordering::Acquire)
     }
 
     /// Whether nobody has anything in hand.

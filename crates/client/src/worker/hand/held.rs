@@ -111,6 +111,8 @@ pub(super) struct Held {
     lingering: VecDeque<(Instant, LeaseId)>,
     waiting: usize,
     running: usize,
+    /// Handlers at work, also on what is lost: they keep their place until they end.
+    busy: usize,
     settling: usize,
     /// Items that claims under way may bring.
     asked: usize,
@@ -165,6 +167,7 @@ impl Held {
             lingering: VecDeque::new(),
             waiting: 0,
             running: 0,
+            busy: 0,
             settling: 0,
             asked: 0,
             has_backlog: false,
@@ -207,7 +210,7 @@ impl Held {
     }
 
     fn room(&self) -> usize {
-        self.bounds.items.saturating_sub(self.waiting + self.running + self.asked)
+        self.bounds.items.saturating_sub(self.waiting + self.busy + self.asked)
     }
 
     pub(super) fn may_ask(&self) -> bool {
@@ -271,15 +274,22 @@ impl Held {
                 item.state = State::Running;
                 self.waiting -= 1;
                 self.running += 1;
+                self.busy += 1;
                 return Some(claimed);
             }
         }
         None
     }
 
+    /// A handler came to its end, and has a place for the next item.
+    pub(super) fn handled(&mut self, ended: Ended, now: Instant) -> bool {
+        self.busy -= 1;
+        self.end(ended, now)
+    }
+
     /// Takes the outcome of an item, unless it is not ours any more or has one already. Says
     /// whether a settler must look at it.
-    pub(super) fn end(&mut self, ended: Ended, now: Instant) -> bool {
+    fn end(&mut self, ended: Ended, now: Instant) -> bool {
         let Ended { place, told, took } = ended;
         let Some(lease) = self.leases.get_mut(&place.lease) else { return false };
         let item = &mut lease.items[place.at];

@@ -44,7 +44,7 @@ impl Bed {
 
     fn end(&mut self, place: Place, took: Duration) -> bool {
         let told = Told::of(Outcome::complete());
-        self.held.end(Ended { place, told, took }, self.now)
+        self.held.handled(Ended { place, told, took }, self.now)
     }
 
     /// How many letters go now, under which lease.
@@ -220,7 +220,7 @@ fn a_settle_takes_as_much_as_a_request_may_and_a_large_split_alone() {
     let all = [Told::of(big()), Told::of(big()), split, Told::of(Outcome::complete())];
     for told in all {
         let place = bed.held.begin().expect("an item").place;
-        bed.held.end(Ended { place, told, took: SLOWLY }, bed.now);
+        bed.held.handled(Ended { place, told, took: SLOWLY }, bed.now);
     }
     let sent: Vec<_> = std::iter::from_fn(|| bed.sent()).collect();
     assert_eq!(sent, [(1, 1), (1, 1), (1, 1), (1, 1)]);
@@ -238,4 +238,15 @@ fn what_has_not_begun_is_handed_back_first() {
     assert!(running.token.is_said());
     assert_eq!(bed.sent(), Some((1, 1)));
     assert!(!bed.end(running.place, SLOWLY), "it has an outcome already");
+}
+
+#[test]
+fn a_handler_whose_item_is_lost_keeps_its_place_until_it_ends() {
+    let mut bed = bed(1, 1, false);
+    bed.add(1, 1);
+    let begun = bed.held.begin().expect("an item");
+    bed.held.not_renewed(LeaseId(1), true, bed.now);
+    assert!(!bed.held.may_ask(), "nobody could work on what it would get");
+    bed.end(begun.place, SLOWLY);
+    assert!(bed.held.may_ask());
 }

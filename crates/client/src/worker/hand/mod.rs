@@ -111,7 +111,7 @@ impl Hand {
     /// Takes the outcome of an item and gives the next one.
     pub(super) fn next(&self, ended: Option<Ended>, now: Instant) -> Next {
         let mut inside = self.inside.lock();
-        let posts = ended.is_some_and(|ended| inside.held.end(ended, now));
+        let posts = ended.is_some_and(|ended| inside.held.handled(ended, now));
         let next = match inside.held.begin() {
             Some(claimed) => Next::Work(claimed),
             None if inside.held.is_closed => Next::Over,

@@ -14,13 +14,14 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
-use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use windrow_core::Timestamp;
 use windrow_store::embedded::blobs::DIRECTORY;
+use windrow_store::embedded::disk::RealDisk;
 
 use super::at;
 
@@ -85,13 +86,9 @@ impl Archive {
 
     /// Opens a directory to add to it. One that is empty or does not exist becomes one.
     pub(super) fn open_or_new(dir: &Path) -> anyhow::Result<Archive> {
-        let list = match read(dir)? {
-            Some(list) => list,
-            None => {
-                must_be_empty(dir)?;
-                List { version: VERSION, ..List::default() }
-            }
-        };
+        if read(dir)?.is_none() {
+            must_be_empty(dir)?;
+        }
         make_dir(dir)?;
         let path = dir.join(LOCK);
         let lock = open(&path)?;
@@ -100,6 +97,8 @@ impl Archive {
             "{}: another backup is being made there; wait for it to end",
             dir.display()
         );
+        // What it says now is what nobody else changes.
+        let list = read(dir)?.unwrap_or_else(|| List { version: VERSION, ..List::default() });
         Ok(Archive { dir: dir.to_owned(), list, _lock: Some(lock) })
     }
 
@@ -128,6 +127,28 @@ impl Archive {
     /// The chain that comes after all others.
     pub(super) fn next_chain(&self) -> Chain {
         Chain { name: format!("{:04}", self.list.chains.len() + 1), points: Vec::new() }
+    }
+
+    /// Removes what no backup counts from the directory of a chain: what an interrupted one left.
+    pub(super) fn clean(&self, chain: &Chain) -> anyhow::Result<()> {
+        let dir = self.chain_dir(chain);
+        make_dir(&dir)?;
+        let last = chain.points.last();
+        for entry in fs::read_dir(&dir).map_err(at(&dir))? {
+            let name = entry.map_err(at(&dir))?.file_name();
+            let counts = name.to_str().is_some_and(|name| match kind(name) {
+                Some(Kind::Segment) => last.is_some_and(|last| name <= last.segment.as_str()),
+                Some(Kind::Snapshot) => {
+                    chain.points.iter().any(|point| point.snapshot.as_deref() == Some(name))
+                }
+                _ => false,
+            });
+            let path = dir.join(&name);
+            if !counts {
+                fs::remove_file(&path).map_err(at(&path))?;
+            }
+        }
+        Ok(())
     }
 
     /// Takes note of a new moment of a chain whose files are all durable.
@@ -181,9 +202,12 @@ fn must_be_empty(dir: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Makes a directory for its owner alone.
+/// Makes a directory for its owner alone, durably.
 pub(super) fn make_dir(dir: &Path) -> anyhow::Result<()> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(at(dir))
+    if !dir.is_dir() {
+        RealDisk::open(dir).map_err(at(dir))?;
+    }
+    Ok(())
 }
 
 /// Opens a file to read and write, for its owner alone.
@@ -200,4 +224,56 @@ pub(super) fn write(file: &File, path: &Path, from: u64, bytes: &[u8]) -> anyhow
 
 pub(super) fn sync_dir(dir: &Path) -> anyhow::Result<()> {
     File::open(dir).and_then(|dir| dir.sync_all()).map_err(at(dir))
+}
+
+/// What a file of a backup is, by its name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    Segment,
+    Snapshot,
+    Blob,
+}
+
+/// Any other name is none of ours, wherever it would lead.
+pub(super) fn kind(name: &str) -> Option<Kind> {
+    let all = |text: &str, len: usize, is: fn(&u8) -> bool| {
+        text.len() == len && text.as_bytes().iter().all(is)
+    };
+    let digits = |text, len| all(text, len, u8::is_ascii_digit);
+    let hex = |text, len| all(text, len, u8::is_ascii_hexdigit);
+    let within = |before, after| name.strip_prefix(before)?.strip_suffix(after);
+    if within("segment-", ".log").is_some_and(|number| digits(number, 10)) {
+        return Some(Kind::Segment);
+    }
+    if within("snapshot-", ".snap").is_some_and(|number| digits(number, 20)) {
+        return Some(Kind::Snapshot);
+    }
+    let (tenant, hash) = name.strip_suffix(".blob")?.split_once('-')?;
+    (hex(tenant, 16) && hex(hash, 64)).then_some(Kind::Blob)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_a_store_are_taken_from_a_server() {
+        assert_eq!(kind("segment-0000000012.log"), Some(Kind::Segment));
+        assert_eq!(kind("snapshot-00000000000000000812.snap"), Some(Kind::Snapshot));
+        let blob = format!("{}-{}.blob", "0a".repeat(8), "f0".repeat(32));
+        assert_eq!(kind(&blob), Some(Kind::Blob));
+        for wrong in [
+            "../../.ssh/authorized_keys",
+            "/etc/cron.d/x",
+            "segment-../000001.log",
+            "segment-1.log",
+            "x/segment-0000000012.log",
+            "snapshot-0.snap",
+            "0a-f0.blob",
+            "backup.json",
+            "",
+        ] {
+            assert_eq!(kind(wrong), None, "{wrong}");
+        }
+    }
 }

@@ -1,12 +1,14 @@
 //! Copying what is new in a store into an archive.
 
+use std::cell::Cell;
 use std::io::Read as _;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
 use windrow_core::Timestamp;
 
-use super::archive::{Archive, Chain, Point, make_dir, open, sync_dir, write};
+use super::archive::{Archive, Chain, Kind, Point, kind, make_dir, open, sync_dir, write};
 use super::{Bar, at};
 use crate::cli::reach::{Ask, Target};
 use crate::http::backups::{Begun, File, Files};
@@ -29,7 +31,7 @@ pub(super) struct Made {
 /// Makes a backup: what the archive lacks is copied.
 pub(super) async fn copy(target: &Target, archive: &mut Archive) -> anyhow::Result<Made> {
     let begun: Begun = target.read(Ask::post(&["backups"])).await?;
-    let copying = Copying { target, begun: &begun };
+    let copying = Copying { target, begun: &begun, asked: Cell::new(Instant::now()) };
     let made = copying.run(archive).await;
     // If this is not heard, it ends by itself.
     let _ended = target.ask(Ask::delete(&["backups", &begun.backup])).await;
@@ -39,6 +41,8 @@ pub(super) async fn copy(target: &Target, archive: &mut Archive) -> anyhow::Resu
 struct Copying<'a> {
     target: &'a Target,
     begun: &'a Begun,
+    /// When something of it was last asked for.
+    asked: Cell<Instant>,
 }
 
 impl Copying<'_> {
@@ -50,20 +54,21 @@ impl Copying<'_> {
         let is_new = going_on.is_none();
         let mut chain = going_on.unwrap_or_else(|| archive.next_chain());
         let (dir, blobs) = (archive.chain_dir(&chain), archive.blobs());
-        make_dir(&dir)?;
+        archive.clean(&chain)?;
         make_dir(&blobs)?;
         let (mut copied, bar) = (0, Bar::new("copying", begun.bytes));
         for file in &files {
             copied += match kind(&file.name) {
-                Kind::Segment => self.segment(&dir, chain.points.last(), file, &bar).await?,
-                Kind::Snapshot => self.whole(&dir, file, &bar).await?,
-                Kind::Blob => self.whole(&blobs, file, &bar).await?,
+                Some(Kind::Segment) => self.segment(&dir, chain.points.last(), file, &bar).await?,
+                Some(Kind::Snapshot) => self.whole(&dir, file, &bar).await?,
+                Some(Kind::Blob) => self.whole(&blobs, file, &bar).await?,
+                None => 0,
             };
         }
         [&dir, &blobs].into_iter().try_for_each(|dir| sync_dir(dir))?;
-        let last = files.iter().rfind(|file| kind(&file.name) == Kind::Segment);
+        let last = files.iter().rfind(|file| kind(&file.name) == Some(Kind::Segment));
         let last = last.ok_or_else(|| anyhow::anyhow!("the store has no log"))?;
-        let snapshot = files.iter().find(|file| kind(&file.name) == Kind::Snapshot);
+        let snapshot = files.iter().find(|file| kind(&file.name) == Some(Kind::Snapshot));
         chain.points.push(Point {
             at: begun.at.0.to_string(),
             sequence: begun.sequence,
@@ -83,9 +88,20 @@ impl Copying<'_> {
         loop {
             let ask = Ask::get(&["backups", &self.begun.backup, "files"]).with("after", after);
             let page: Files = self.target.read(ask).await?;
-            all.extend(page.files);
+            for file in page.files {
+                let is_next = all.last().is_none_or(|last: &File| last.name < file.name);
+                let is_sane = file.bytes <= file.size && file.size <= u64::from(u32::MAX);
+                let is_ours = kind(&file.name).is_some();
+                anyhow::ensure!(
+                    is_next && is_sane && is_ours,
+                    "the server names a file that is none of a store; nothing of it was kept"
+                );
+                all.push(file);
+            }
             after = page.next;
             if after.is_none() {
+                // Blobs last: most of them are here already, and nothing is asked for these.
+                all.sort_by_key(|file| kind(&file.name) == Some(Kind::Blob));
                 return Ok(all);
             }
         }
@@ -93,6 +109,7 @@ impl Copying<'_> {
 
     async fn read(&self, name: &str, from: u64, to: u64) -> anyhow::Result<Bytes> {
         let ask = Ask::get(&["backups", &self.begun.backup, "files", name]).range(from, to);
+        self.asked.set(Instant::now());
         let bytes = self.target.ask(ask).await?;
         anyhow::ensure!(
             bytes.len() as u64 == to - from,
@@ -101,6 +118,17 @@ impl Copying<'_> {
             to - from
         );
         Ok(bytes)
+    }
+
+    /// Says now and then that somebody is still there, while nothing has to be read.
+    async fn stay(&self) -> anyhow::Result<()> {
+        let idle = Duration::from_millis(self.begun.idle_ms) / 3;
+        if self.asked.get().elapsed() > idle {
+            self.asked.set(Instant::now());
+            let files = Ask::get(&["backups", &self.begun.backup, "files"]);
+            self.target.ask(files.with("limit", Some("1"))).await?;
+        }
+        Ok(())
     }
 
     /// The last chain, if the log of the store is the one that it holds the beginning of.
@@ -112,12 +140,15 @@ impl Copying<'_> {
             return Ok(None);
         }
         let path = archive.chain_dir(chain).join(&point.segment);
-        let mut here = open(&path)?;
+        // An archive that lost it is not gone on with.
+        let Ok(mut here) = std::fs::File::open(&path) else { return Ok(None) };
         let mut from = 0;
         while from < point.bytes {
             let to = (from + PIECE).min(point.bytes);
             let mut known = vec![0; (to - from) as usize];
-            here.read_exact(&mut known).map_err(at(&path))?;
+            if here.read_exact(&mut known).is_err() {
+                return Ok(None);
+            }
             if self.read(&point.segment, from, to).await? != known {
                 return Ok(None);
             }
@@ -159,6 +190,7 @@ impl Copying<'_> {
         let path = dir.join(&file.name);
         if path.metadata().is_ok_and(|known| known.len() == file.bytes) {
             bar.add(file.bytes);
+            self.stay().await?;
             return Ok(0);
         }
         let unfinished = path.with_extension("tmp");
@@ -186,21 +218,5 @@ impl Copying<'_> {
             from = to;
         }
         Ok(())
-    }
-}
-
-/// What a file is, by its name.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    Segment,
-    Snapshot,
-    Blob,
-}
-
-pub(super) fn kind(name: &str) -> Kind {
-    match name.rsplit_once('.') {
-        Some((_, "log")) => Kind::Segment,
-        Some((_, "snap")) => Kind::Snapshot,
-        _ => Kind::Blob,
     }
 }

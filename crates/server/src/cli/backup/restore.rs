@@ -10,10 +10,9 @@ use windrow_store::embedded::backup::{RESTORING, RewindError, rewind};
 use windrow_store::embedded::blobs::DIRECTORY;
 use windrow_store::embedded::disk::{Disk, RealDisk};
 use windrow_store::embedded::overlay::Overlay;
-use windrow_store::embedded::{Embedded, Options, check};
+use windrow_store::embedded::{Embedded, Options, check, visit_log};
 
-use super::archive::{Archive, Chain, Point, make_dir, open, sync_dir};
-use super::copy::{Kind, kind};
+use super::archive::{Archive, Chain, Kind, Point, kind, make_dir, open, sync_dir};
 use super::{Bar, at};
 use crate::cli::blobs;
 use crate::cli::data_dir::{not_opened, to_use};
@@ -51,11 +50,17 @@ async fn fill(
 ) -> anyhow::Result<Restored> {
     copy(archive, chain, point, to)?;
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(to).map_err(at(to))?);
+    must_reach(point, to, &disk)?;
     let reached = match moment {
         Some(moment) => rewind(&disk, moment).map_err(|why| not_rewound(archive, point, why))?.at,
         None => point.time()?,
     };
-    let (checked, kept) = verify(to, &disk).await?;
+    let verified = verify(to, &disk).await;
+    // Between two backups a blob may have come and gone.
+    let (checked, kept) = verified.map_err(|why| match moment {
+        Some(_) => why.context("restore the moment of a backup instead; --list shows them"),
+        None => why,
+    })?;
     // From here on it counts.
     disk.remove(RESTORING).map_err(at(to))?;
     disk.sync_dir().map_err(at(to))?;
@@ -122,13 +127,17 @@ fn copy(archive: &Archive, chain: &Chain, point: &Point, to: &Path) -> anyhow::R
         let Ok(name) = entry.file_name().into_string() else { continue };
         let bytes = entry.metadata().map_err(at(&from))?.len();
         let (counts, size) = match kind(&name) {
-            Kind::Segment if name < point.segment => (bytes, bytes),
+            Some(Kind::Segment) if name < point.segment => (bytes, bytes),
             // A backup that was interrupted may have begun to go on with it.
-            Kind::Segment if name == point.segment => (point.bytes, point.size),
-            Kind::Snapshot if snapshots.contains(&&name) => (bytes, bytes),
+            Some(Kind::Segment) if name == point.segment => (point.bytes, point.size),
+            Some(Kind::Snapshot) if snapshots.contains(&&name) => (bytes, bytes),
             _ => continue,
         };
         files.push((from.join(&name), to.join(&name), counts, size));
+    }
+    for wanted in snapshots.into_iter().chain([&point.segment]) {
+        let is_there = files.iter().any(|(_, to, ..)| to.ends_with(wanted));
+        anyhow::ensure!(is_there, "{}: {wanted} is missing", from.display());
     }
     let (from, apart) = (archive.blobs(), to.join(DIRECTORY));
     make_dir(&apart)?;
@@ -136,7 +145,7 @@ fn copy(archive: &Archive, chain: &Chain, point: &Point, to: &Path) -> anyhow::R
         let entry = entry.map_err(at(&from))?;
         let bytes = entry.metadata().map_err(at(&from))?.len();
         let name = entry.file_name();
-        if name.to_str().is_some_and(|name| name.ends_with(".blob")) {
+        if name.to_str().and_then(kind) == Some(Kind::Blob) {
             files.push((from.join(&name), apart.join(&name), bytes, bytes));
         }
     }
@@ -151,6 +160,20 @@ fn copy(archive: &Archive, chain: &Chain, point: &Point, to: &Path) -> anyhow::R
         bar.add(*counts);
     }
     [&apart, to].into_iter().try_for_each(|dir: &Path| sync_dir(dir))
+}
+
+/// A log that lacks its end looks like one that ended earlier, but the backup knows better.
+fn must_reach(point: &Point, path: &Path, disk: &Arc<dyn Disk>) -> anyhow::Result<()> {
+    let mut last = 0;
+    let visited = visit_log(disk, |record| last = record.group);
+    let checked = visited.map_err(|why| not_opened(path, &why))?;
+    anyhow::ensure!(
+        last + 1 == point.sequence && !checked.torn,
+        "the backup is damaged: the log ends with group {last}, and should with {}; restore \
+         another moment",
+        point.sequence - 1
+    );
+    Ok(())
 }
 
 /// Reads everything once: checksums, counts, and the blobs that items refer to.

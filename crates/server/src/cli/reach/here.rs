@@ -5,6 +5,7 @@
 //! not give leases more time, and one that claims does not take back what a worker holds that could
 //! not renew while no server was there, but what has run out.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::Router;
@@ -41,6 +42,7 @@ pub(crate) struct Here {
 
 impl Here {
     pub(super) async fn begin(place: Place, config: &Config) -> anyhow::Result<Here> {
+        must_be_ours(&place)?;
         let shown = serve::shown(&place)?;
         let open = Open::at(place).await?;
         let queue = Arc::clone(&open.queue);
@@ -142,4 +144,18 @@ impl Here {
             let _ended = task.await;
         }
     }
+}
+
+/// What another user would make in a directory its server could not open afterwards.
+fn must_be_ours(place: &Place) -> anyhow::Result<()> {
+    let Place::Directory(path) = place else { return Ok(()) };
+    let Ok(found) = std::fs::metadata(path) else { return Ok(()) };
+    let (owner, we) = (found.uid(), rustix::process::geteuid().as_raw());
+    anyhow::ensure!(
+        owner == we,
+        "{} belongs to user {owner}, and this runs as user {we}; run it as that user, or ask its \
+         server",
+        path.display()
+    );
+    Ok(())
 }

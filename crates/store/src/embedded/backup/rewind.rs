@@ -11,7 +11,7 @@ use windrow_core::Timestamp;
 use crate::embedded::codec::record::{Record, tag};
 use crate::embedded::disk::Disk;
 use crate::embedded::log::{self, Group, Log, LogError, Op, Position, StoreId};
-use crate::embedded::snapshot::{self, SnapshotError, Start};
+use crate::embedded::snapshot::{self, Base, SnapshotError};
 
 /// What became of a directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,23 +39,29 @@ pub enum RewindError {
 /// For a copy, which nobody else has open.
 pub fn rewind(disk: &Arc<dyn Disk>, to: Timestamp) -> Result<Rewound, RewindError> {
     let log = Log::open(Arc::clone(disk), log::Options::new(StoreId([0; 16])))?;
-    let snapshots = snapshot::starts(&**disk)?;
+    let bases = snapshot::bases(&**disk)?;
     let mut earliest = None;
-    for start in snapshots.iter().map(Some).chain([None]) {
-        if start.is_none() && *log.segments().numbers().start() != 1 {
+    for base in bases.iter().map(Some).chain([None]) {
+        if base.is_none() && *log.segments().numbers().start() != 1 {
             break;
         }
-        let found = find(&log, start, to)?;
-        match found.cut {
-            Some(cut) if !found.reaches(start) || cut.sequence <= 1 => {
+        // One that is younger has seen what is to be left out.
+        if let Some(base) = base.filter(|base| base.at > to) {
+            earliest = Some(base.at);
+            continue;
+        }
+        let found = find(&log, base, to)?;
+        match (found.at, found.cut) {
+            (None, _) => earliest = found.first.or(earliest),
+            (_, Some(cut)) if base.is_some_and(|base| cut.sequence <= base.start.until) => {
                 earliest = found.first.or(earliest);
             }
-            cut => {
-                let newest = start.map_or(0, |start| start.position.sequence);
+            (Some(at), cut) => {
+                let newest = base.map_or(0, |base| base.start.position.sequence);
                 if let Some(cut) = cut {
                     apply(&**disk, &log, cut, newest)?;
                 }
-                return Ok(Rewound { at: found.at.unwrap_or(to), cut: cut.is_some() });
+                return Ok(Rewound { at, cut: cut.is_some() });
             }
         }
     }
@@ -73,14 +79,6 @@ struct Found {
     cut: Option<Position>,
 }
 
-impl Found {
-    /// Whether what is left holds all that the snapshot may have seen.
-    fn reaches(&self, start: Option<&Start>) -> bool {
-        let until = start.map_or(0, |start| start.until);
-        self.cut.is_none_or(|cut| cut.sequence > until)
-    }
-}
-
 /// A walk ends early, with the place that was looked for, or with damage.
 enum Ended {
     Enough,
@@ -93,10 +91,10 @@ impl From<LogError> for Ended {
     }
 }
 
-fn find(log: &Log, start: Option<&Start>, to: Timestamp) -> Result<Found, LogError> {
-    let mut found = Found::default();
-    let until = start.map_or(0, |start| start.until);
-    let walked = log.visit(start.map(|start| start.position), |group| {
+fn find(log: &Log, base: Option<&Base>, to: Timestamp) -> Result<Found, LogError> {
+    let mut found = Found { at: base.map(|base| base.at), ..Found::default() };
+    let until = base.map_or(0, |base| base.start.until);
+    let walked = log.visit(base.map(|base| base.start.position), |group| {
         let Some(time) = time_of(&group) else { return Ok(()) };
         if group.position.sequence > until {
             found.first.get_or_insert(time);
@@ -104,7 +102,7 @@ fn find(log: &Log, start: Option<&Start>, to: Timestamp) -> Result<Found, LogErr
         if time > to {
             found.cut.get_or_insert(group.position);
         } else {
-            found.at = Some(time);
+            found.at = found.at.max(Some(time));
         }
         let is_enough = found.cut.is_some() && found.first.is_some();
         if is_enough { Err(Ended::Enough) } else { Ok(()) }

@@ -10,8 +10,8 @@ use windrow_core::tally::Tally;
 use windrow_core::{RequestId, Timestamp};
 
 use super::{
-    END, FRAME_BYTES, HEADER_BYTES, HISTORY, LEASES, MAGIC, META, NAMES, NOTES, PARENT, REQUESTS,
-    RESOURCES, REST, SLICE, SLOTS, SNAPSHOT_FORMAT, SnapshotError, Start, sequence_of,
+    Base, END, FRAME_BYTES, HEADER_BYTES, HISTORY, LEASES, MAGIC, META, NAMES, NOTES, PARENT,
+    REQUESTS, RESOURCES, REST, SLICE, SLOTS, SNAPSHOT_FORMAT, SnapshotError, Start, sequence_of,
 };
 use crate::embedded::codec::record::{Image, ImageState};
 use crate::embedded::codec::{Malformed, Reader};
@@ -55,13 +55,13 @@ pub(crate) fn load(disk: &dyn Disk, tables: &mut Tables) -> Result<Option<Start>
 }
 
 /// Where a snapshot begins and what it has seen, without what it holds. Every checksum is compared.
-pub(super) fn start_of(disk: &dyn Disk, name: &str) -> Result<Start, SnapshotError> {
+pub(super) fn base_of(disk: &dyn Disk, name: &str) -> Result<Base, SnapshotError> {
     let io = |source| SnapshotError::Io { file: name.to_owned(), source };
     let file = disk.open(name).map_err(io)?;
     let len = file.len().map_err(io)?;
     let mut loading = Loading { file: &*file, name, len, offset: 0 };
     loading.header()?;
-    let mut position = None;
+    let (mut position, mut at) = (None, None);
     loop {
         let offset = loading.offset;
         let damaged = || SnapshotError::Damaged { file: name.to_owned(), offset };
@@ -72,10 +72,12 @@ pub(super) fn start_of(disk: &dyn Disk, name: &str) -> Result<Start, SnapshotErr
                 from.take(16).map_err(|Malformed| damaged())?;
                 position = Some(position_in(from).map_err(|Malformed| damaged())?);
             }
+            REST => at = Some(from.get().map_err(|Malformed| damaged())?),
             END => {
                 let until = from.serial().map_err(|Malformed| damaged())?;
                 let position = position.ok_or_else(damaged)?;
-                return Ok(Start { position, until, bytes: loading.offset });
+                let start = Start { position, until, bytes: loading.offset };
+                return Ok(Base { start, at: at.ok_or_else(damaged)? });
             }
             _ => {}
         }

@@ -15,6 +15,8 @@ pub(crate) mod load;
 
 use std::io;
 
+use windrow_core::Timestamp;
+
 use crate::embedded::codec::{Pack, put_serial, put_varint};
 use crate::embedded::disk::{Disk, DiskFile};
 use crate::embedded::log::Position;
@@ -67,6 +69,14 @@ pub(crate) struct Start {
     pub(crate) bytes: u64,
 }
 
+/// A snapshot that a log can be taken back to, or to something behind it.
+#[derive(Clone, Debug)]
+pub(crate) struct Base {
+    pub(crate) start: Start,
+    /// The store's time when the snapshot was whole: it holds what happened up to then.
+    pub(crate) at: Timestamp,
+}
+
 pub(crate) fn file_name(sequence: u64) -> String {
     format!("snapshot-{sequence:020}.snap")
 }
@@ -76,13 +86,13 @@ pub(crate) fn is_snapshot(name: &str) -> bool {
     sequence_of(name).is_some()
 }
 
-/// Where each finished snapshot begins, the newest first.
-pub(crate) fn starts(disk: &dyn Disk) -> Result<Vec<Start>, SnapshotError> {
+/// What each finished snapshot begins with, the newest first.
+pub(crate) fn bases(disk: &dyn Disk) -> Result<Vec<Base>, SnapshotError> {
     let names = names_after(disk, 0).map_err(|source| {
         let file = "the data directory".to_owned();
         SnapshotError::Io { file, source }
     })?;
-    names.iter().rev().map(|name| load::start_of(disk, name)).collect()
+    names.iter().rev().map(|name| load::base_of(disk, name)).collect()
 }
 
 /// The names of snapshots that begin behind a group, in order.

@@ -191,7 +191,7 @@ impl Loading<'_> {
         if oldest > 0 {
             let mut all: Vec<u64> = in_lane().flat_map(|(_, all)| all.iter().copied()).collect();
             all.sort_unstable();
-            // By the time of the last such turn all others may have been had, the oldest among them.
+            // By the time of the last such turn all others may have been had, old ones among them.
             let than = asking.wanted.checked_sub(1).and_then(|last| all.get(last)).copied();
             known.extend(asks.iter().map(|ask| (ask.spot.class, ask.spot.tenant)));
             asks.extend(seats.ask_oldest(open.lane, is_open, oldest, than, &known));
