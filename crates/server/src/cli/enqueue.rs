@@ -195,6 +195,13 @@ impl Payload {
     }
 }
 
+/// Whether somebody sends something to standard input, perhaps in vain.
+fn is_piped() -> bool {
+    use std::os::unix::fs::FileTypeExt as _;
+    let input = std::fs::metadata("/dev/stdin");
+    input.is_ok_and(|input| input.file_type().is_fifo() || input.is_file() && input.len() > 0)
+}
+
 /// Sends a large payload by itself, and gives what an item says of it.
 async fn kept_apart(target: &Target, args: &Args, payload: Payload) -> anyhow::Result<BlobRef> {
     let bytes = match payload {
@@ -210,6 +217,9 @@ async fn kept_apart(target: &Target, args: &Args, payload: Payload) -> anyhow::R
 
 async fn one(target: &Target, args: &Args, mut item: Fields) -> anyhow::Result<()> {
     let payload = args.payload.as_deref().map(Payload::of).transpose()?;
+    if payload.is_none() && is_piped() {
+        say("the item has no payload; standard input is read where - is given");
+    }
     // Bytes that are something else stay as they are, also if they look like JSON.
     let is_json = args.content_type.as_ref().is_none_or(|of| of.contains("json"));
     let payload = match payload {

@@ -73,8 +73,9 @@ pub(super) struct Problem {
 }
 
 const UNAUTHORIZED: &str = "the server wants a token that is known, not expired and not revoked; \
-                            give one in WINDROW_TOKEN or with --token-file; `windrow token create` \
-                            makes one";
+                            give one in WINDROW_TOKEN or with --token-file; an admin makes one \
+                            with `windrow token create`, and so does whoever stops the server and \
+                            names its data directory";
 
 impl From<Problem> for Stop {
     fn from(Problem { status, code, detail }: Problem) -> Stop {

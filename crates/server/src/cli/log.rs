@@ -57,6 +57,12 @@ struct Of {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    let (Command::Dump { of, .. } | Command::Check { of }) = &args.command;
+    anyhow::ensure!(
+        !of.dir.join("backup.json").exists(),
+        "{0} is an archive of backups; give one of the directories in it, such as {0}/0001",
+        of.dir.display()
+    );
     match &args.command {
         Command::Dump { of, since, until } => dump(of, *since, *until),
         Command::Check { of } => check(of),

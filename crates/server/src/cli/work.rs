@@ -269,9 +269,14 @@ fn tell(done: &Done, json: bool) -> std::io::Result<()> {
         let line = Line { id: &id, queue, stage, attempt, outcome, error, duration_ms: took };
         return writeln!(out, "{}", serde_json::to_string(&line)?);
     }
+    // Of an item with several stages, only this one.
+    let stage = match done.work.body.route.stages.len() {
+        ..2 => String::new(),
+        _ => format!(" {}", done.work.stage),
+    };
     match error {
-        Some(error) => writeln!(out, "{id} {outcome}: {}", super::show::printable(error)),
-        None => writeln!(out, "{id} {outcome}"),
+        Some(error) => writeln!(out, "{id}{stage} {outcome}: {}", super::show::printable(error)),
+        None => writeln!(out, "{id}{stage} {outcome}"),
     }
 }
 

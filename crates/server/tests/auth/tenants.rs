@@ -65,6 +65,8 @@ fn every_operation_that_takes_an_id_answers_for_a_foreign_one_as_for_none() {
             Some("id") => (waiting.as_str(), ABSENT),
             Some("lease") => (lease.as_str(), NO_LEASE),
             Some("upload") => (upload.as_str(), NO_LEASE),
+            // All of it is in a backup, so nobody with a tenant gets that far.
+            Some("backup") => (NO_LEASE, ABSENT),
             // Each tenant has its own under the same name, or nobody with a tenant has any.
             Some("sha256" | "name" | "resource") => ("daily", "weekly"),
             Some(other) => panic!("say here whose {{{other}}} is, in {method} {path}"),
