@@ -19,7 +19,6 @@ mod store;
 mod supervisor;
 mod tls;
 mod webhooks;
-mod work;
 mod workers;
 
 use std::io::Write as _;

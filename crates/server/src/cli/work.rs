@@ -1,7 +1,7 @@
 //! `windrow work`: any command is a worker.
 //!
-//! The machinery is that of the workers which a server declares (`work/`). Here it sees the queue
-//! of this process, or that of a server over HTTP.
+//! The machinery is that of the workers which a server declares (`workers/`). Here it sees the
+//! queue of this process, or that of a server over HTTP.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -21,10 +21,10 @@ use super::exit::{Exit, Stop, exit_of};
 use super::reach::{Ask, Reach, Target};
 use super::show::{duration_ms, say};
 use super::with_target;
-use crate::work::hand::{Did, Done};
-use crate::work::shift::{Place, Quota};
-use crate::work::{Declared, Payloads};
 use crate::workers::InStore;
+use crate::workers::hand::{Did, Done};
+use crate::workers::shift::{Place, Quota};
+use crate::workers::{Declared, Payloads};
 
 /// How long one claim waits for work. One that is under way when we are told to stop is waited for,
 /// so that nothing is granted to nobody.

@@ -12,8 +12,8 @@ use super::show::{duration_ms, say};
 use super::with_target;
 use super::work::{Crew, is_there};
 use crate::config::Config;
-use crate::work::Declared;
-use crate::work::shift::Quota;
+use crate::workers::Declared;
+use crate::workers::shift::Quota;
 
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use super::Layers;
 use super::layers::array;
 use crate::auth::Book;
-use crate::work::Declared;
+use crate::workers::Declared;
 use crate::workers::{CLEANUP, Plan};
 
 /// The longest budget, time-out and wait, in seconds: as long as a lease may last.

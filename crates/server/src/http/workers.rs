@@ -17,9 +17,9 @@ use super::App;
 use super::reply::{Failed, Named};
 use super::table::{LetsIn, Operation, Role};
 use crate::auth::Scoped;
-use crate::work::hand::{Did, Done};
-use crate::work::shift::{Ended, Shift};
 use crate::workers::CLEANUP;
+use crate::workers::hand::{Did, Done};
+use crate::workers::shift::{Ended, Shift};
 
 const SUMMARY: &str = "Let a worker that the configuration declares do a few items, and wait for \
                        it; `cleanup` sweeps. The workers' secret opens it, or a token.";

@@ -22,7 +22,7 @@ pub(crate) use operations::Lines;
 pub(crate) use requests::request;
 
 use crate::health::Status;
-use crate::work::hand::{Did, Done};
+use crate::workers::hand::{Did, Done};
 
 /// How lines look.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -57,25 +57,24 @@ impl Copying<'_> {
         archive.clean(&chain)?;
         make_dir(&blobs)?;
         let (mut copied, bar) = (0, Bar::new("copying", begun.bytes));
-        for file in &files {
-            copied += match kind(&file.name) {
-                Some(Kind::Segment) => self.segment(&dir, chain.points.last(), file, &bar).await?,
-                Some(Kind::Snapshot) => self.whole(&dir, file, &bar).await?,
-                Some(Kind::Blob) => self.whole(&blobs, file, &bar).await?,
-                None => 0,
+        for (kind, file) in &files {
+            copied += match kind {
+                Kind::Segment => self.segment(&dir, chain.points.last(), file, &bar).await?,
+                Kind::Snapshot => self.whole(&dir, file, &bar).await?,
+                Kind::Blob => self.whole(&blobs, file, &bar).await?,
             };
         }
         [&dir, &blobs].into_iter().try_for_each(|dir| sync_dir(dir))?;
-        let last = files.iter().rfind(|file| kind(&file.name) == Some(Kind::Segment));
-        let last = last.ok_or_else(|| anyhow::anyhow!("the store has no log"))?;
-        let snapshot = files.iter().find(|file| kind(&file.name) == Some(Kind::Snapshot));
+        let last = files.iter().rfind(|(kind, _)| *kind == Kind::Segment);
+        let (_, last) = last.ok_or_else(|| anyhow::anyhow!("the store has no log"))?;
+        let snapshot = files.iter().find(|(kind, _)| *kind == Kind::Snapshot);
         chain.points.push(Point {
             at: begun.at.0.to_string(),
             sequence: begun.sequence,
             segment: last.name.clone(),
             bytes: last.bytes,
             size: last.size,
-            snapshot: snapshot.map(|file| file.name.clone()),
+            snapshot: snapshot.map(|(_, file)| file.name.clone()),
         });
         let since = chain.points.first().filter(|_| !is_new).map(|first| first.at.clone());
         archive.add(&begun.store, chain)?;
@@ -83,25 +82,24 @@ impl Copying<'_> {
         Ok(Made { at, files, bytes, copied, is_new, since })
     }
 
-    async fn files(&self) -> anyhow::Result<Vec<File>> {
-        let (mut all, mut after) = (Vec::new(), None);
+    /// The files that there are, each of a kind that we know: the server is not believed more.
+    async fn files(&self) -> anyhow::Result<Vec<(Kind, File)>> {
+        let (mut all, mut after): (Vec<(Kind, File)>, _) = (Vec::new(), None);
         loop {
             let ask = Ask::get(&["backups", &self.begun.backup, "files"]).with("after", after);
             let page: Files = self.target.read(ask).await?;
             for file in page.files {
-                let is_next = all.last().is_none_or(|last: &File| last.name < file.name);
-                let is_sane = file.bytes <= file.size && file.size <= u64::from(u32::MAX);
-                let is_ours = kind(&file.name).is_some();
-                anyhow::ensure!(
-                    is_next && is_sane && is_ours,
-                    "the server names a file that is none of a store; nothing of it was kept"
-                );
-                all.push(file);
+                let is_next = all.last().is_none_or(|(_, last)| last.name < file.name);
+                let kind = kind(&file.name).filter(|_| is_next && file.bytes <= file.size);
+                let kind = kind.ok_or_else(|| {
+                    anyhow::anyhow!("the server names a file that is none of a store's")
+                })?;
+                all.push((kind, file));
             }
             after = page.next;
             if after.is_none() {
                 // Blobs last: most of them are here already, and nothing is asked for these.
-                all.sort_by_key(|file| kind(&file.name) == Some(Kind::Blob));
+                all.sort_by_key(|(kind, _)| *kind == Kind::Blob);
                 return Ok(all);
             }
         }
@@ -132,11 +130,15 @@ impl Copying<'_> {
     }
 
     /// The last chain, if the log of the store is the one that it holds the beginning of.
-    async fn going_on(&self, archive: &Archive, files: &[File]) -> anyhow::Result<Option<Chain>> {
+    async fn going_on(
+        &self,
+        archive: &Archive,
+        files: &[(Kind, File)],
+    ) -> anyhow::Result<Option<Chain>> {
         let Some(chain) = archive.chains().last() else { return Ok(None) };
         let Some(point) = chain.points.last() else { return Ok(None) };
-        let there = files.iter().find(|file| file.name == point.segment);
-        if there.is_none_or(|there| there.bytes < point.bytes) {
+        let there = files.iter().find(|(_, file)| file.name == point.segment);
+        if there.is_none_or(|(_, there)| there.bytes < point.bytes) {
             return Ok(None);
         }
         let path = archive.chain_dir(chain).join(&point.segment);

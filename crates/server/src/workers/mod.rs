@@ -1,7 +1,20 @@
-//! The workers of a server: declared in its configuration, called over HTTP, or at work by
-//! themselves.
+//! Workers: any command is one. Those of a server are declared in its configuration, called over
+//! HTTP, or at work by themselves; `windrow work` and `windrow worker` are the same elsewhere.
+//!
+//! [`exit`] says what an exit code means, [`command`] runs a program with an item's payload as its
+//! input, [`hand`] keeps the lease while it runs and settles the item, and [`shift`] takes one item
+//! after another: as many as it is called for, or until it is told to stop. How far a command is it
+//! says in lines that [`progress`] reads. All of these see only the `Queue` port, so that it does
+//! not matter where the queue is.
 //!
 //! `cleanup` is there without being declared: it sweeps.
+
+pub(crate) mod command;
+mod declared;
+mod exit;
+pub(crate) mod hand;
+mod progress;
+pub(crate) mod shift;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,8 +30,9 @@ use windrow_store::blobs::Blobs as _;
 
 use crate::logs;
 use crate::store::Queue;
-use crate::work::shift::{Place, Quota, Shift};
-use crate::work::{Declared, Payloads};
+
+pub(crate) use declared::{Declared, Payloads};
+use shift::{Place, Quota, Shift};
 
 /// The worker that is there without being declared.
 pub(crate) const CLEANUP: &str = "cleanup";

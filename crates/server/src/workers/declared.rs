@@ -1,16 +1,4 @@
-//! Work: any command is a worker.
-//!
-//! [`exit`] says what an exit code means, [`command`] runs a program with an item's payload as its
-//! input, [`hand`] keeps the lease while it runs and settles the item, and [`shift`] takes one item
-//! after another: as many as it is called for, or until the server stops. How far a command is it
-//! says in lines that [`progress`] reads. All of it sees only the
-//! `Queue` port, so that it does not matter where the queue is.
-
-pub(crate) mod command;
-mod exit;
-pub(crate) mod hand;
-mod progress;
-pub(crate) mod shift;
+//! A worker as it is declared, and where payloads are that do not come with their item.
 
 use std::sync::Arc;
 use std::time::Duration;
