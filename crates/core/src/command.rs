@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::id::{ItemId, LeaseId, RequestId};
 use crate::item::{BlobRef, Body, Item, Payload};
-use crate::limits::PRIORITY_DEFAULT;
+use crate::limits::{ERROR_MAX, PRIORITY_DEFAULT};
 use crate::note::WriteNote;
 use crate::refusal::Refusal;
 use crate::resource::Limits;
@@ -147,6 +147,16 @@ impl Command {
             Command::Introduce { .. } => "introduce",
         }
     }
+
+    /// How many items a command of work brings, may take or ends; one for every other.
+    pub fn items(&self) -> usize {
+        match self {
+            Command::Enqueue(items) => items.len(),
+            Command::Claim(claim) => claim.max,
+            Command::Settle { items, .. } => items.len(),
+            _ => 1,
+        }
+    }
 }
 
 /// An item to enqueue.
@@ -231,7 +241,25 @@ impl NewChild {
             reference: None,
         }
     }
+
+    /// Roughly how many bytes it takes, for budgets: its words, and what stands around them.
+    pub fn weight(&self) -> usize {
+        let text = |text: &Option<Arc<str>>| text.as_ref().map_or(0, |text| text.len());
+        let own = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        CHILD_FRAME
+            + self.kind.len()
+            + self.op.len()
+            + text(&self.group)
+            + self.route.weight()
+            + text(&self.content_type)
+            + self.payload.inline_len()
+            + own(&self.metadata)
+            + own(&self.reference)
+    }
 }
+
+/// What stands around the words of a child, in the log and on any wire, at most.
+const CHILD_FRAME: usize = 256;
 
 /// A worker asks for work.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -295,6 +323,25 @@ impl Outcome {
     /// Completes without result, output or spawned items.
     pub const fn complete() -> Outcome {
         Outcome::Complete { result: None, output: None, spawn: Vec::new() }
+    }
+
+    /// Roughly how many bytes it takes, for budgets.
+    pub fn weight(&self) -> usize {
+        let len = |bytes: &Option<Vec<u8>>| bytes.as_ref().map_or(0, Vec::len);
+        match self {
+            Outcome::Complete { result, output, spawn } => {
+                let spawned = spawn.iter().map(|new| new.body.weight());
+                len(result) + len(output) + spawned.sum::<usize>()
+            }
+            Outcome::Split { children, output, .. } => {
+                len(output) + children.iter().map(NewChild::weight).sum::<usize>()
+            }
+            // A longer message is cut, and never a reason to refuse.
+            Outcome::Retry { message, .. } | Outcome::Fail { message, .. } => {
+                message.len().min(ERROR_MAX)
+            }
+            Outcome::Skip { .. } | Outcome::Release { .. } | Outcome::Snooze { .. } => 0,
+        }
     }
 }
 

@@ -76,7 +76,9 @@ impl Reason {
     pub fn unblocked_by(&self) -> String {
         match self {
             Reason::Held(gate) => match gate {
-                Gate::NotVisibleUntil(at) => format!("waiting until {at}"),
+                Gate::NotVisibleUntil(at) => {
+                    format!("its time, {at}; a retry makes it due at once")
+                }
                 Gate::Paused => "resuming its queue, stage or tenant".into(),
                 Gate::Children { open } => format!("the end of {open} children"),
                 Gate::EarlierWithKey(id) => format!("the end of item {id}, which has its key"),

@@ -40,6 +40,8 @@ bugs! {
     DropBeforeSnapshot,
     /// Counts a child twice when its ordinal is repeated.
     ChildCountedTwice,
+    /// Takes a parent past a stage that it has to pass again, for a child of a later one.
+    ReopenedTooFar,
     /// Counts the attempt when it settles instead of before the hand-out.
     AttemptNotCounted,
     /// Forgets the successor of an item that fails.

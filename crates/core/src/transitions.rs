@@ -39,7 +39,7 @@ pub enum Event {
     /// The lease ran out.
     Expire,
     Cancel,
-    /// An operator runs an ended item again.
+    /// An operator runs an ended item again, or one at once that waits for its time.
     Reset,
     /// An operator runs an item again from an earlier stage, with new children.
     Restart,
@@ -129,6 +129,7 @@ pub const TRANSITIONS: &[(Node, Event, Node)] = {
         (SPLIT, Cancel, Cancelled),
         (Failed, Reset, Pending),
         (Cancelled, Reset, Pending),
+        (Pending, Reset, Pending),
         (SPLIT, Restart, Pending),
         (Completed, Restart, Pending),
         (Failed, Restart, Pending),

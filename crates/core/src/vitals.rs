@@ -35,6 +35,8 @@ pub struct Waiting {
     pub queue: Arc<str>,
     /// Since when the first of those waits that anybody may claim.
     pub open_since: Option<Timestamp>,
+    /// The stage that this one waits for.
+    pub open_stage: Option<Arc<str>>,
     /// The same for those that are held back by a pause or a closed resource.
     pub held_since: Option<Timestamp>,
 }
@@ -45,21 +47,42 @@ impl Waiting {
         [self.open_since, self.held_since].into_iter().flatten().min()
     }
 
-    /// Adds one that waits since a moment.
-    pub fn add(&mut self, since: Timestamp, is_held: bool) {
-        let first = if is_held { &mut self.held_since } else { &mut self.open_since };
-        *first = Some(first.map_or(since, |first| first.min(since)));
+    /// Adds one that waits.
+    fn add(&mut self, stage: Arc<str>, since: Timestamp, is_held: bool) {
+        if is_held {
+            self.held_since = Some(self.held_since.map_or(since, |first| first.min(since)));
+            return;
+        }
+        let first = self.open_since.zip(self.open_stage.as_ref());
+        if first.is_none_or(|first| (since, &stage) < first) {
+            (self.open_since, self.open_stage) = (Some(since), Some(stage));
+        }
     }
 
     /// Of those that wait, the first of each queue.
-    pub fn first_of(each: impl Iterator<Item = (Arc<str>, Timestamp, bool)>) -> Vec<Waiting> {
+    pub fn first_of(each: impl Iterator<Item = InLine>) -> Vec<Waiting> {
         let mut queues = std::collections::BTreeMap::<Arc<str>, Waiting>::new();
-        for (queue, since, is_held) in each {
-            let none = || Waiting { queue: Arc::clone(&queue), open_since: None, held_since: None };
-            queues.entry(Arc::clone(&queue)).or_insert_with(none).add(since, is_held);
+        for InLine { queue, stage, since, is_held } in each {
+            let none = || Waiting {
+                queue: Arc::clone(&queue),
+                open_since: None,
+                open_stage: None,
+                held_since: None,
+            };
+            queues.entry(Arc::clone(&queue)).or_insert_with(none).add(stage, since, is_held);
         }
         queues.into_values().collect()
     }
+}
+
+/// Somebody who waits in line.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct InLine {
+    pub queue: Arc<str>,
+    pub stage: Arc<str>,
+    pub since: Timestamp,
+    /// Whether a pause or a closed resource holds it back.
+    pub is_held: bool,
 }
 
 /// A resource that is closed.

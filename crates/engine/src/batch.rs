@@ -12,7 +12,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use windrow_core::Timestamp;
-use windrow_core::command::{Answer, Command, Request};
+use windrow_core::command::{Answer, Request};
 use windrow_core::ports::{Now, Store, StoreError, Work};
 
 use crate::clock::{Clock, before};
@@ -81,18 +81,8 @@ impl Intake {
     fn take(&mut self, count: usize) -> Vec<Waiting> {
         let taken: Vec<_> = self.waiting.drain(..count).collect();
         self.has_late &= !self.waiting.is_empty();
-        self.items -= taken.iter().map(|one| items_of(&one.request)).sum::<usize>();
+        self.items -= taken.iter().map(|one| one.request.command.items()).sum::<usize>();
         taken
-    }
-}
-
-/// How many items a request names, takes or brings.
-fn items_of(request: &Request) -> usize {
-    match &request.command {
-        Command::Enqueue(items) => items.len(),
-        Command::Claim(claim) => claim.max,
-        Command::Settle { items, .. } => items.len(),
-        _ => 1,
     }
 }
 
@@ -138,7 +128,7 @@ impl Batcher {
 
     fn enter(&self, clock: &impl Clock, request: Request) -> Entered {
         let mut intake = self.intake.lock();
-        let items = items_of(&request);
+        let items = request.command.items();
         if intake.may_begin(items, self.width) {
             intake.under_way += 1;
             return Entered::Begins(request, self.turn());

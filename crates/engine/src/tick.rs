@@ -60,8 +60,8 @@ const SLICES_MAX: usize = 64;
 /// notices no gap.
 #[derive(Debug, Default)]
 pub(crate) struct Ticked {
-    /// When somebody last ticked.
-    last: AtomicU64,
+    /// One more than when somebody last ticked; 0 if nobody has.
+    behind: AtomicU64,
     /// A gap was seen, and leases have not had their grace for it yet.
     owes_grace: AtomicBool,
     /// One looks at a time: whoever comes meanwhile waits for the grace.
@@ -70,12 +70,16 @@ pub(crate) struct Ticked {
 
 impl Ticked {
     fn at(&self, now: Timestamp) {
-        self.last.fetch_max(now.0, Ordering::AcqRel);
+        self.behind.fetch_max(now.0.saturating_add(1), Ordering::AcqRel);
+    }
+
+    /// When somebody last ticked.
+    fn last(&self) -> Option<Timestamp> {
+        self.behind.load(Ordering::Acquire).checked_sub(1).map(Timestamp)
     }
 
     fn is_late(&self, now: Timestamp) -> bool {
-        let last = self.last.load(Ordering::Acquire);
-        last > 0 && now.since(Timestamp(last)) > GAP_MS
+        self.last().is_some_and(|last| now.since(last) > GAP_MS)
     }
 }
 
@@ -84,7 +88,6 @@ impl Ticked {
 pub(crate) struct Jobs {
     pub(crate) reclaim: Job,
     pub(crate) sweep: Job,
-    pub(crate) stepped: Option<Timestamp>,
     pub(crate) pulse: Pulse,
 }
 
@@ -95,7 +98,6 @@ impl Default for Jobs {
         Jobs {
             reclaim: job("reclaim", STEP_MAX_MS),
             sweep: job("sweep", STEP_MAX_MS),
-            stepped: None,
             pulse: Pulse::default(),
         }
     }
@@ -135,7 +137,6 @@ impl<S: Store, C: Clock> Engine<S, C> {
         }
         self.store().advance(now).await?;
         // Only now: a store that cannot be reached takes no renewals either, which is a gap.
-        self.jobs().lock().stepped = Some(now);
         self.ticked().at(now);
         let more = self.work(now).await?;
         let next = self.store().next_due().await?.unwrap_or(Timestamp::NEVER);
@@ -150,13 +151,9 @@ impl<S: Store, C: Clock> Engine<S, C> {
     async fn catch_up(&self) -> Result<Lead, Failure> {
         let ticked = self.ticked();
         let lead = self.store().lead().await?;
-        let is_first = {
-            let jobs = &mut self.jobs().lock();
-            jobs.pulse.lead = Some(lead);
-            jobs.stepped.is_none()
-        };
+        self.jobs().lock().pulse.lead = Some(lead);
         let gap = match lead {
-            Lead::Alone => is_first || ticked.is_late(self.clock().now()),
+            Lead::Alone => ticked.last().is_none() || ticked.is_late(self.clock().now()),
             Lead::Leads { idle_ms } => idle_ms > GAP_MS,
             Lead::Follows => false,
         };
@@ -276,8 +273,11 @@ impl<S: Store, C: Clock> Engine<S, C> {
 
     /// Whether this server is the one that does what happens by itself, as far as it knows.
     pub fn leads(&self) -> bool {
-        let stepped = self.jobs().lock().stepped;
-        stepped.is_some_and(|last| self.clock().now().since(last) <= GAP_MS)
+        let lead = self.jobs().lock().pulse.lead;
+        let (ticked, now) = (self.ticked(), self.clock().now());
+        lead.is_some_and(|lead| lead != Lead::Follows)
+            && ticked.last().is_some()
+            && !ticked.is_late(now)
     }
 
     /// The engine's jobs, with their last and next runs.

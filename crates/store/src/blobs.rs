@@ -193,6 +193,26 @@ pub trait References: Send + Sync {
     fn dropped(&self) -> impl Future<Output = Result<Vec<(Arc<str>, BlobRef)>, StoreError>> + Send;
 }
 
+/// Somebody beside the queue who may need bytes that no item refers to any more.
+pub trait Keeper: Send + Sync {
+    /// Whether these bytes are needed.
+    fn keeps(
+        &self,
+        tenant: &str,
+        blob: BlobRef,
+    ) -> impl Future<Output = Result<bool, StoreError>> + Send;
+}
+
+/// Nobody: what no item refers to is not needed.
+#[derive(Clone, Copy, Debug)]
+pub struct Nobody;
+
+impl Keeper for Nobody {
+    async fn keeps(&self, _tenant: &str, _blob: BlobRef) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+}
+
 /// Stores bytes that are at hand, and says what they are.
 pub async fn put<B: Blobs>(
     blobs: &B,
@@ -276,23 +296,25 @@ pub enum CollectError {
 }
 
 /// Removes the bytes of blobs that lost their last reference.
-pub async fn collect_dropped<S: References, B: Blobs>(
+pub async fn collect_dropped<S: References, B: Blobs, K: Keeper>(
     store: &S,
     blobs: &B,
+    keeper: &K,
 ) -> Result<u64, CollectError> {
     let mut removed = 0;
     for (tenant, blob) in store.dropped().await? {
         let Some(seen) = blobs.find(&tenant, blob.hash).await? else { continue };
-        removed += u64::from(remove_unused(store, blobs, &seen).await?);
+        removed += u64::from(remove_unused(store, blobs, keeper, &seen).await?);
     }
     Ok(removed)
 }
 
 /// Removes what nobody has used for a day: uploads that stopped half way, and blobs that nothing
 /// refers to.
-pub async fn collect_old<S: Store + References, B: Blobs>(
+pub async fn collect_old<S: Store + References, B: Blobs, K: Keeper>(
     store: &S,
     blobs: &B,
+    keeper: &K,
     now: Timestamp,
 ) -> Result<Collected, CollectError> {
     let mut collected = Collected::default();
@@ -309,18 +331,21 @@ pub async fn collect_old<S: Store + References, B: Blobs>(
             let answers = store.submit(vec![forget.into()], time).await?;
             debug_assert!(matches!(answers[..], [Answer::Done]), "{answers:?}");
         }
-        collected.blobs += u64::from(remove_unused(store, blobs, &seen).await?);
+        collected.blobs += u64::from(remove_unused(store, blobs, keeper, &seen).await?);
     }
     Ok(collected)
 }
 
-/// Removes bytes as they were seen, if the queue does not know them.
-async fn remove_unused<S: References, B: Blobs>(
+/// Removes bytes as they were seen, if the queue does not know them and nobody else needs them.
+async fn remove_unused<S: References, B: Blobs, K: Keeper>(
     store: &S,
     blobs: &B,
+    keeper: &K,
     seen: &Stored,
 ) -> Result<bool, CollectError> {
-    if store.references(&seen.tenant, seen.blob).await?.is_some() {
+    if store.references(&seen.tenant, seen.blob).await?.is_some()
+        || keeper.keeps(&seen.tenant, seen.blob).await?
+    {
         return Ok(false);
     }
     Ok(blobs.remove(seen).await?)

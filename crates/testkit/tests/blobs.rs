@@ -10,8 +10,8 @@ use windrow_core::ports::{Now, Store};
 use windrow_core::settings::Settings;
 use windrow_core::{Answer, ItemId, Timestamp};
 use windrow_store::blobs::{
-    BlobError, Blobs, NewUpload, References, UNUSED_KEPT_MS, collect_dropped, collect_old, hash_of,
-    put,
+    BlobError, Blobs, NewUpload, Nobody, References, UNUSED_KEPT_MS, collect_dropped, collect_old,
+    hash_of, put,
 };
 use windrow_store::embedded::Options;
 use windrow_store::embedded::blobs::Files;
@@ -89,9 +89,9 @@ fn life(store: &Stepped, blobs: &Files) -> Option<()> {
     known(store, blob)?;
     enqueue(store, blob)?;
     work_off(store)?;
-    block_on(collect_dropped(store, blobs)).ok()?;
+    block_on(collect_dropped(store, blobs, &Nobody)).ok()?;
     work_off(store)?;
-    block_on(collect_dropped(store, blobs)).ok()?;
+    block_on(collect_dropped(store, blobs, &Nobody)).ok()?;
     Some(())
 }
 
@@ -134,7 +134,8 @@ fn cut_everywhere(life: fn(&Stepped, &Files) -> Option<()>) -> usize {
         let (store, blobs) = (open(&after), files(&after));
         broken += usize::from(!is_whole(&store, &blobs));
         // What is left behind goes after a day; what is needed stays.
-        while block_on(collect_old(&store, &blobs, LATER)).unwrap() != Default::default() {}
+        while block_on(collect_old(&store, &blobs, &Nobody, LATER)).unwrap() != Default::default() {
+        }
         let left = after.list().unwrap();
         let left = left.iter().filter(|name| name.ends_with(".part") || name.ends_with(".blob"));
         let used = !block_on(store.items(None, 1)).unwrap().is_empty();
@@ -236,19 +237,19 @@ fn check<S: Store + References, B: Blobs>(store: &S, blobs: &B) {
     // One that the queue knows stays a day without references, and for ever with one.
     known(store, blob).unwrap();
     let soon = Timestamp(LATER.0 - 2_000);
-    assert_eq!(block_on(collect_old(store, blobs, soon)).unwrap().blobs, 0);
+    assert_eq!(block_on(collect_old(store, blobs, &Nobody, soon)).unwrap().blobs, 0);
     enqueue(store, blob).unwrap();
     let far = Timestamp(LATER.0 * 2);
-    assert_eq!(block_on(collect_old(store, blobs, far)).unwrap().blobs, 0);
-    assert_eq!(block_on(collect_dropped(store, blobs)).unwrap(), 0);
+    assert_eq!(block_on(collect_old(store, blobs, &Nobody, far)).unwrap().blobs, 0);
+    assert_eq!(block_on(collect_dropped(store, blobs, &Nobody)).unwrap(), 0);
     work_off(store).unwrap();
-    assert_eq!(block_on(collect_dropped(store, blobs)).unwrap(), 1);
+    assert_eq!(block_on(collect_dropped(store, blobs, &Nobody)).unwrap(), 1);
     assert_eq!(block_on(blobs.find(TENANT, blob.hash)).unwrap(), None);
 
     // The queue forgets one that nothing ever referred to, and then its bytes go.
     let unused = block_on(put(blobs, &tenant, b"unused", NOW)).unwrap();
     known(store, unused).unwrap();
-    assert_eq!(block_on(collect_old(store, blobs, LATER)).unwrap().blobs, 1);
+    assert_eq!(block_on(collect_old(store, blobs, &Nobody, LATER)).unwrap().blobs, 1);
     assert_eq!(block_on(store.references(TENANT, unused)).unwrap(), None);
     assert!(enqueue(store, unused).is_none());
 
@@ -257,7 +258,7 @@ fn check<S: Store + References, B: Blobs>(store: &S, blobs: &B) {
     let idle = block_on(blobs.begin(new.clone(), NOW)).unwrap();
     let busy = block_on(blobs.begin(new, NOW)).unwrap();
     block_on(blobs.append(busy, 0, b"1234", LATER)).unwrap();
-    assert_eq!(block_on(collect_old(store, blobs, LATER)).unwrap().uploads, 1);
+    assert_eq!(block_on(collect_old(store, blobs, &Nobody, LATER)).unwrap().uploads, 1);
     assert_eq!(block_on(blobs.upload(idle)), Err(BlobError::NotFound));
     assert_eq!(block_on(blobs.upload(busy)).unwrap().offset, 4);
     let wrong = block_on(blobs.append(busy, 3, b"45", NOW));

@@ -48,7 +48,7 @@ fn the_embedded_store_obeys_the_laws_of_the_model_with_many() {
 fn a_stream_does_something_in_every_world() {
     for world in [World::exact(), World::general()] {
         let report = run(7, 1_000, world, &Model::new(1), &Model::new(2)).expect("they agree");
-        assert!(report.created > 250 && report.handed_out > 250, "{report:?}");
+        assert!(report.created > 200 && report.handed_out > 250, "{report:?}");
     }
 }
 

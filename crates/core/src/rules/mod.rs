@@ -20,7 +20,7 @@ use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::change::{Change, Changes};
-use crate::command::{Answer, Command, NewChild, NewItem, Outcome, Request, Scope};
+use crate::command::{Answer, Command, Request, Scope};
 use crate::id::ItemId;
 use crate::item::{Item, Marks};
 use crate::ledger::Ledger;
@@ -188,23 +188,9 @@ fn check(command: &Command) -> Result<(), Refusal> {
 
 /// Roughly how many bytes a command brings.
 pub fn weight(command: &Command) -> usize {
-    let bodies = |items: &[NewItem]| items.iter().map(|new| new.body.weight()).sum::<usize>();
-    let len = |bytes: &Option<Vec<u8>>| bytes.as_ref().map_or(0, Vec::len);
     match command {
-        Command::Enqueue(items) => bodies(items),
-        Command::Settle { items, .. } => {
-            let of = |outcome: &Outcome| match outcome {
-                Outcome::Complete { result, output, spawn } => {
-                    len(result) + len(output) + bodies(spawn)
-                }
-                Outcome::Split { children, output, .. } => {
-                    let child = |c: &NewChild| c.payload.inline_len() + c.route.weight() + 256;
-                    len(output) + children.iter().map(child).sum::<usize>()
-                }
-                _ => 0,
-            };
-            items.iter().map(|(_, outcome)| of(outcome)).sum()
-        }
+        Command::Enqueue(items) => items.iter().map(|new| new.body.weight()).sum(),
+        Command::Settle { items, .. } => items.iter().map(|(_, outcome)| outcome.weight()).sum(),
         _ => 0,
     }
 }

@@ -1,4 +1,4 @@
-//! Retry: an operator runs an ended item again.
+//! Retry: an operator runs an ended item again, or one that waits for its time at once.
 //!
 //! `reset` runs the same item from its failed stage; what earlier stages put out is kept, so it
 //! never pays for them twice. `clone` leaves the item as history and runs a copy. A parent's reset
@@ -32,6 +32,9 @@ pub fn retry<L: Ledger>(
     }
     let item = known(ledger, id)?;
     check_above(ledger, &item)?;
+    if from_stage.is_none() && waits_for_time(&item, now) && !waits_below(ledger, &item) {
+        return each(ledger, id, now, |_| Ok(hasten(item, now)));
+    }
     if from_stage.is_some() || !waits_below(ledger, &item) {
         let below = false;
         each(ledger, id, now, |l| reset(l, id, from_stage, below, now))?;
@@ -47,6 +50,19 @@ pub fn retry<L: Ledger>(
         (0, status) => Err(Refusal::StillLive { item: id, status }),
         (reset, _) => Ok(Retried { id, reset, more }),
     }
+}
+
+/// Whether only the clock is in the way of an item.
+fn waits_for_time(item: &Item, now: Timestamp) -> bool {
+    matches!(item.state, State::Pending { not_before } if not_before > now)
+}
+
+/// Makes an item due that waits for its retry, or for a time that somebody set. What it has cost
+/// so far stays: its attempts are those that it has had.
+fn hasten(item: Item, now: Timestamp) -> (Retried, Changes) {
+    let mut changes = Changes::default();
+    changes.item(Item { state: State::Pending { not_before: now }, ..item }, Event::Reset);
+    (Retried { id: item.id, reset: 1, more: false }, changes)
 }
 
 /// Whether what failed lies below an item rather than in a stage of its own.

@@ -7,6 +7,7 @@
 use crate::change::{Change, Changes};
 use crate::item::{End, Item, Marks, State, Status};
 use crate::ledger::Ledger;
+use crate::planted::{Bug, is_planted};
 use crate::refusal::Refusal;
 use crate::rules::retry;
 use crate::rules::settle::{end, entering};
@@ -166,14 +167,14 @@ fn join<L: Ledger>(
 }
 
 /// A parent that went on waits again if a child that it made in `stage` runs again. Returns its
-/// trail, back at that stage; none if it waits there anyway.
+/// trail, back at that stage; none if it waits there anyway, or earlier: then it comes by again.
 fn reopen<L: Ledger>(ledger: &L, stage: u8, parent: &mut Moved) -> Result<Option<Trail>, Refusal> {
     let Some(tally) = &mut parent.tally_after else {
         return Ok(None);
     };
     let item = parent.after;
-    let is_slicing = tally.more && item.stage == tally.stage;
-    if tally.stage == stage && (item.state == State::Split || is_slicing) {
+    let is_ahead = item.stage < stage && !is_planted(Bug::ReopenedTooFar);
+    if !item.is_done() && (item.stage == stage || is_ahead) {
         return Ok(None);
     }
     if item.is_done() {

@@ -146,13 +146,7 @@ impl Embedded {
 
 /// Whether waking another thread costs more than deciding all of this.
 fn is_small(batch: &[Request]) -> bool {
-    let items = batch.iter().map(|request| match &request.command {
-        Command::Enqueue(items) => items.len(),
-        Command::Claim(claim) => claim.max,
-        Command::Settle { items, .. } => items.len(),
-        _ => 1,
-    });
-    items.sum::<usize>() <= SMALL_ITEMS
+    batch.iter().map(|request| request.command.items()).sum::<usize>() <= SMALL_ITEMS
 }
 
 /// Whether these answers must not be given before their group is durable.

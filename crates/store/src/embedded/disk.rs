@@ -9,10 +9,12 @@
 //! tears, fills up, fails and lies from a seed.
 
 use std::fmt;
-use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{DirBuilder, File, Metadata, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use windrow_core::vitals::DiskSpace;
 
@@ -46,6 +48,12 @@ pub trait Disk: fmt::Debug + Send + Sync {
     /// How much room there is, if that can be told.
     fn space(&self) -> Option<DiskSpace> {
         None
+    }
+
+    /// Whether the directory is where it was when it was opened. One that somebody removes while it
+    /// is in use takes everything that is written, and nobody will ever find it.
+    fn is_there(&self) -> bool {
+        true
     }
 
     /// Takes the single-instance lock, which is held until the guard is dropped.
@@ -112,7 +120,27 @@ pub struct RealDisk {
     dir: File,
     /// Whether files are opened to be written.
     writes: bool,
+    patience: Patience,
+    /// The lock, if it was taken for as long as this is there.
+    held: Option<Arc<DiskLock>>,
 }
+
+/// How long somebody waits for a directory that another process has.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    pub longest: Duration,
+    /// Whether the holder of a directory, by what it wrote about itself, will not let go of it
+    /// soon. Nobody waits for that one.
+    pub stays: fn(&Path, &str) -> bool,
+}
+
+impl Patience {
+    /// Does not wait.
+    pub const NONE: Patience = Patience { longest: Duration::ZERO, stays: |_, _| true };
+}
+
+/// How often a lock is tried that somebody else has.
+const LOCK_EVERY: Duration = Duration::from_millis(10);
 
 impl RealDisk {
     /// Opens the directory, making it (and missing parents) durably and for its owner alone.
@@ -120,7 +148,7 @@ impl RealDisk {
         let path = path.into();
         make_dir(&path)?;
         let dir = File::open(&path)?;
-        Ok(RealDisk { path, dir, writes: true })
+        Ok(RealDisk { path, dir, writes: true, patience: Patience::NONE, held: None })
     }
 
     /// Opens a directory that exists, to read and nothing else: not even the lock is written, and
@@ -131,7 +159,20 @@ impl RealDisk {
     pub fn open_to_read(path: impl Into<PathBuf>) -> io::Result<RealDisk> {
         let path = path.into();
         let dir = File::open(&path)?;
-        Ok(RealDisk { path, dir, writes: false })
+        Ok(RealDisk { path, dir, writes: false, patience: Patience::NONE, held: None })
+    }
+
+    /// The same, which waits so long for its lock.
+    #[must_use]
+    pub fn patient(self, patience: Patience) -> RealDisk {
+        RealDisk { patience, ..self }
+    }
+
+    /// Takes the lock for as long as this is there. Who locks through this has it then: for one who
+    /// opens what is here again and again, one after the other, and lets nobody in between.
+    pub fn hold(self) -> Result<RealDisk, LockError> {
+        let lock = self.lock()?;
+        Ok(RealDisk { held: Some(Arc::new(lock)), ..self })
     }
 
     /// Where the directory is.
@@ -154,6 +195,24 @@ impl RealDisk {
             Ok(file) => self.locked(file.try_lock_shared()).map(|()| DiskLock::new(file)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(DiskLock::new(())),
             Err(error) => Err(LockError::Io(error)),
+        }
+    }
+
+    fn try_lock(&self) -> Result<DiskLock, LockError> {
+        if !self.writes {
+            return self.lock_to_read();
+        }
+        loop {
+            let file = self.file(LOCK_FILE, OpenOptions::new().create(true).truncate(false))?;
+            self.locked(file.try_lock())?;
+            // Whoever gives up a directory removes all of it. Then this is the lock of nothing.
+            let found = std::fs::metadata(self.path.join(LOCK_FILE));
+            if !found.is_ok_and(|found| file.metadata().is_ok_and(|ours| is_same(&found, &ours))) {
+                continue;
+            }
+            file.set_len(0)?;
+            file.write_all_at(format!("pid {}\n", std::process::id()).as_bytes(), 0)?;
+            return Ok(DiskLock::new(file));
         }
     }
 
@@ -217,16 +276,38 @@ impl Disk for RealDisk {
         Some(DiskSpace { free_bytes: bytes(told.f_bavail), total_bytes: bytes(told.f_blocks) })
     }
 
-    fn lock(&self) -> Result<DiskLock, LockError> {
-        if !self.writes {
-            return self.lock_to_read();
-        }
-        let file = self.file(LOCK_FILE, OpenOptions::new().create(true).truncate(false))?;
-        self.locked(file.try_lock())?;
-        file.set_len(0)?;
-        file.write_all_at(format!("pid {}\n", std::process::id()).as_bytes(), 0)?;
-        Ok(DiskLock::new(file))
+    fn is_there(&self) -> bool {
+        let is_gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+        let is_ours = match (std::fs::metadata(&self.path), self.dir.metadata()) {
+            (Ok(found), Ok(ours)) => is_same(&found, &ours),
+            (Err(error), _) => !is_gone(&error),
+            (_, Err(_)) => true,
+        };
+        let lock = std::fs::metadata(self.path.join(LOCK_FILE));
+        is_ours && !lock.is_err_and(|error| is_gone(&error))
     }
+
+    fn lock(&self) -> Result<DiskLock, LockError> {
+        if let Some(held) = &self.held {
+            return Ok(DiskLock::new(Arc::clone(held)));
+        }
+        let Patience { longest, stays } = self.patience;
+        let mut left = longest;
+        loop {
+            match self.try_lock() {
+                Err(LockError::Held { by }) if !left.is_zero() && !stays(&self.path, &by) => {
+                    left = left.saturating_sub(LOCK_EVERY);
+                    std::thread::sleep(LOCK_EVERY);
+                }
+                tried => return tried,
+            }
+        }
+    }
+}
+
+/// Whether two files are one.
+fn is_same(one: &Metadata, other: &Metadata) -> bool {
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
 /// Creates `path` and syncs every directory that got a new entry on the way.
@@ -346,5 +427,65 @@ mod tests {
         assert_eq!(by, format!("pid {}", std::process::id()));
         drop(held);
         disk.lock().unwrap();
+    }
+
+    #[test]
+    fn who_is_patient_waits_for_a_moment_and_for_nobody_who_stays() {
+        let scratch = Scratch::new();
+        let held = RealDisk::open(&scratch.0).unwrap().lock().unwrap();
+        let open = |longest_ms, stays| {
+            let patience = Patience { longest: Duration::from_millis(longest_ms), stays };
+            RealDisk::open(&scratch.0).unwrap().patient(patience)
+        };
+        assert!(matches!(open(30, |_, _| false).lock(), Err(LockError::Held { .. })));
+        // For ever, if it waited.
+        let stays = open(u64::MAX, |_, by| by == format!("pid {}", std::process::id()));
+        assert!(matches!(stays.lock(), Err(LockError::Held { .. })));
+        let patient = open(60_000, |_, _| false);
+        let waiting = std::thread::spawn(move || patient.lock().map(drop));
+        drop(held);
+        waiting.join().unwrap().unwrap();
+    }
+
+    #[test]
+    fn a_lock_that_is_held_serves_all_who_lock_through_it_and_no_other() {
+        let scratch = Scratch::new();
+        let held = RealDisk::open(&scratch.0).unwrap().hold().unwrap();
+        drop((held.lock().unwrap(), held.lock().unwrap()));
+        let other = RealDisk::open(&scratch.0).unwrap();
+        assert!(matches!(other.lock(), Err(LockError::Held { .. })));
+        drop(held);
+        other.lock().unwrap();
+    }
+
+    #[test]
+    fn the_lock_of_a_directory_that_was_given_up_is_worth_nothing() {
+        let scratch = Scratch::new();
+        let disk = RealDisk::open(&scratch.0).unwrap();
+        let held = disk.lock().unwrap();
+        std::fs::remove_file(scratch.0.join(LOCK_FILE)).unwrap();
+        let _another = disk.lock().unwrap();
+        drop(held);
+        let other = RealDisk::open(&scratch.0).unwrap();
+        assert!(matches!(other.lock(), Err(LockError::Held { .. })), "it locks what is there now");
+    }
+
+    #[test]
+    fn a_directory_that_was_removed_emptied_or_replaced_is_not_there() {
+        let scratch = Scratch::new();
+        let disk = RealDisk::open(&scratch.0).unwrap();
+        let _held = disk.lock().unwrap();
+        assert!(disk.is_there());
+        std::fs::remove_file(scratch.0.join(LOCK_FILE)).unwrap();
+        assert!(!disk.is_there(), "emptied");
+        let disk = RealDisk::open(&scratch.0).unwrap();
+        let _held = disk.lock().unwrap();
+        let aside = scratch.0.with_extension("aside");
+        std::fs::rename(&scratch.0, &aside).unwrap();
+        assert!(!disk.is_there(), "moved");
+        let other = RealDisk::open(&scratch.0).unwrap();
+        let _other = other.lock().unwrap();
+        assert!(other.is_there() && !disk.is_there(), "replaced");
+        std::fs::remove_dir_all(&aside).unwrap();
     }
 }

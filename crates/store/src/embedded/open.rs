@@ -16,7 +16,7 @@ use windrow_core::settings::Unique;
 use windrow_core::{ItemId, Timestamp};
 
 use super::backup::is_half_restored;
-use super::disk::Disk;
+use super::disk::{Disk, DiskLock};
 use super::durable::Durable;
 use super::intake::Intake;
 use super::ledger::nowhere;
@@ -72,13 +72,15 @@ impl Embedded {
             let file = "the data directory".to_owned();
             LogError::Io { file, op: Op::List, source }
         };
+        // Locked before anybody looks: what is being restored now is in use, and not given up.
+        let lock = Log::lock(&*disk)?;
         if is_half_moved(&*disk).map_err(unlisted)? {
             return Err(OpenError::HalfMoved);
         }
         if is_half_restored(&*disk).map_err(unlisted)? {
             return Err(OpenError::HalfRestored);
         }
-        Embedded::open_any(disk, options, None)
+        Embedded::open_any(disk, lock, options, None)
     }
 
     /// The same for a store that is being filled with items of this tag.
@@ -87,11 +89,13 @@ impl Embedded {
         options: Options,
         tag: StoreTag,
     ) -> Result<Embedded, OpenError> {
-        Embedded::open_any(disk, options, Some(tag))
+        let lock = Log::lock(&*disk)?;
+        Embedded::open_any(disk, lock, options, Some(tag))
     }
 
     fn open_any(
         disk: Arc<dyn Disk>,
+        lock: DiskLock,
         options: Options,
         tag: Option<StoreTag>,
     ) -> Result<Embedded, OpenError> {
@@ -108,7 +112,7 @@ impl Embedded {
         log_options.reserve_segments = options.reserve_segments;
         log_options.spares_max = options.reserve_segments + 4;
         let command_bytes_max = log_options.command_bytes_max();
-        let log = Log::open(Arc::clone(&disk), log_options)?;
+        let log = Log::open_locked(Arc::clone(&disk), lock, log_options)?;
         let segments = Arc::clone(log.segments());
         let names = Arc::default();
         let mut tables = Tables::empty(&segments, &names, random, &options, command_bytes_max);

@@ -1,14 +1,15 @@
 //! The threads of a running store: one syncs groups, one keeps the house.
 
-use std::thread::JoinHandle;
-use std::time::Duration;
-
 use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use super::Embedded;
 
 /// How long the keeper sleeps when there is nothing to do.
 const IDLE: Duration = Duration::from_millis(50);
+/// How often it looks whether the directory is still there.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// A store whose threads run. They stop when this is dropped: what was decided is synced and
 /// answered, and every later submit on a remaining handle fails, since nothing is written any more.
@@ -58,7 +59,15 @@ impl Embedded {
     }
 
     fn keep_loop(&self) {
+        let mut looked = Instant::now();
         while !self.shared.is_stopping() && self.poisoned().is_none() {
+            if looked.elapsed() >= LOOK_EVERY {
+                looked = Instant::now();
+                if !self.shared.disk.is_there() {
+                    // What is written to it from now on nobody will find.
+                    self.shared.poison("somebody removed or replaced the data directory");
+                }
+            }
             if !self.keep_step() {
                 std::thread::park_timeout(IDLE);
             }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use windrow_core::Timestamp;
 use windrow_core::ports::StoreError;
-use windrow_core::vitals::{Closed, Room, Vitals, Waiting};
+use windrow_core::vitals::{Closed, InLine, Room, Vitals, Waiting};
 
 use super::Embedded;
 use super::log::Space;
@@ -58,10 +58,17 @@ impl Tables {
         let mut first = Vec::new();
         for lane in 0..self.lanes.iter().count() as u32 {
             let name = self.lanes.get(lane).name;
-            let queue = Arc::clone(self.names.text(name.queue));
+            let text = |no: u32| Arc::clone(self.names.text(no));
+            let (queue, stage) = (text(name.queue), text(name.stage));
+            let in_line = |since, is_held| InLine {
+                queue: Arc::clone(&queue),
+                stage: Arc::clone(&stage),
+                since,
+                is_held,
+            };
             if self.is_held(lane, now) {
                 let oldest = self.lanes.oldest_in(lane, |_| true);
-                first.extend(oldest.map(|no| (queue, self.since(no), true)));
+                first.extend(oldest.map(|no| in_line(self.since(no), true)));
                 continue;
             }
             let Tables { lanes, pauses, .. } = self;
@@ -74,8 +81,8 @@ impl Tables {
                 true => None,
                 false => lanes.oldest_in(lane, is_paused),
             };
-            first.extend(open.map(|no| (Arc::clone(&queue), self.since(no), false)));
-            first.extend(held.map(|no| (queue, self.since(no), true)));
+            first.extend(open.map(|no| in_line(self.since(no), false)));
+            first.extend(held.map(|no| in_line(self.since(no), true)));
         }
         Waiting::first_of(first.into_iter())
     }

@@ -17,7 +17,7 @@ pub struct Migration {
 }
 
 /// All steps, in order. One that has landed never changes.
-pub const MIGRATIONS: [Migration; 10] = [
+pub const MIGRATIONS: [Migration; 11] = [
     Migration { number: 1, name: "queue", sql: include_str!("schema/0001_queue.sql") },
     Migration { number: 2, name: "views", sql: include_str!("schema/0002_views.sql") },
     Migration { number: 3, name: "documents", sql: include_str!("schema/0003_documents.sql") },
@@ -36,6 +36,7 @@ pub const MIGRATIONS: [Migration; 10] = [
         name: "scheduled_for",
         sql: include_str!("schema/0010_scheduled_for.sql"),
     },
+    Migration { number: 11, name: "extracted", sql: include_str!("schema/0011_extracted.sql") },
 ];
 
 /// Held while a server migrates, so that ten that start at once do it in turn.

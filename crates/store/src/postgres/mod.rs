@@ -7,6 +7,7 @@ mod address;
 mod blobs;
 mod check;
 mod config;
+mod connector;
 mod decided;
 mod desk;
 mod find;
@@ -53,6 +54,7 @@ use windrow_core::ports::{Listener, StoreError};
 
 pub use address::Address;
 pub use check::Checked;
+pub use connector::Connector;
 pub use health::Limits as HealthLimits;
 pub use migrate::{Applied, MIGRATIONS, Migration, Schema};
 pub use moving::receive;
@@ -285,6 +287,16 @@ impl Options {
             keeps_time: true,
             into_move: false,
         }
+    }
+
+    /// Where the database is, and as whom it is reached.
+    fn address(&self) -> Result<Address, Error> {
+        let mut address = Address::parse(&self.url)?;
+        address.config.application_name(&self.name);
+        if let (None, Some(password)) = (address.config.get_password(), &self.password) {
+            address.config.password(password);
+        }
+        Ok(address)
     }
 }
 

@@ -60,11 +60,7 @@ pub(super) struct Used {
 
 impl Pool {
     pub(super) fn new(options: &Options) -> Result<Pool, Error> {
-        let mut address = Address::parse(&options.url)?;
-        address.config.application_name(&options.name);
-        if let (None, Some(password)) = (address.config.get_password(), &options.password) {
-            address.config.password(password);
-        }
+        let address = options.address()?;
         let connections = address.connections.unwrap_or(options.connections);
         let connections = connections.clamp(1, usize::from(SLOTS));
         // The last one is used first.

@@ -5,16 +5,16 @@
 use std::sync::Arc;
 
 use windrow_core::Timestamp;
-use windrow_core::vitals::{Closed, Vitals, Waiting};
+use windrow_core::vitals::{Closed, InLine, Vitals, Waiting};
 
 use super::health::held_back;
 use super::tx::step;
 use super::{Error, HealthLimits, Postgres};
 
-/// The first in line of each seat, by queue and by whether a pause or a closed resource holds it
-/// back. A serial has the millisecond of its item's creation in its upper bits.
-const WAITING: &str = "select f.queue_name, f.is_held, min(f.since) from (\
-       select p.queue_name, greatest(s.first >> 16, i.not_before) as since, \
+/// The first in line of each seat, by queue, stage and whether a pause or a closed resource holds
+/// it back. A serial has the millisecond of its item's creation in its upper bits.
+const WAITING: &str = "select f.queue_name, f.is_held, min(f.since), f.stage from (\
+       select p.queue_name, p.stage, greatest(s.first >> 16, i.not_before) as since, \
          exists (select from windrow.pauses x where x.queue = p.queue_name \
              and (x.stage is null or x.stage = p.stage) \
              and (x.tenant is null or x.tenant = t.name)) \
@@ -22,7 +22,7 @@ const WAITING: &str = "select f.queue_name, f.is_held, min(f.since) from (\
              where g.resource = p.resource and g.closed_until > $1) as is_held \
        from windrow.policies p cross join lateral windrow.seats(p.lane) s \
        join windrow.items i on i.serial = s.first join windrow.names t on t.no = s.tenant) f \
-     group by 1, 2";
+     group by 1, 2, 4";
 
 const CLOSED: &str = "select resource, closed_until from windrow.gates where closed_until > $1 \
      order by resource collate \"C\"";
@@ -43,9 +43,11 @@ impl Postgres {
         };
         let ms = at.0 as i64;
         let waiting = client.query(step!(WAITING, ms)).await?;
-        let waiting = waiting.iter().map(|row| {
-            let since = Timestamp(row.get::<_, i64>(2) as u64);
-            (Arc::from(row.get::<_, &str>(0)), since, row.get::<_, bool>(1))
+        let waiting = waiting.iter().map(|row| InLine {
+            queue: Arc::from(row.get::<_, &str>(0)),
+            stage: Arc::from(row.get::<_, &str>(3)),
+            since: Timestamp(row.get::<_, i64>(2) as u64),
+            is_held: row.get::<_, bool>(1),
         });
         let closed = client.query(step!(CLOSED, ms)).await?;
         let closed = closed.iter().map(|row| Closed {

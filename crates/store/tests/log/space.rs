@@ -1,5 +1,7 @@
 //! A full disk: commands are refused before they begin, a reserve is left, and room is found again.
 
+use std::sync::Arc;
+
 use windrow_store::embedded::disk::Disk;
 use windrow_store::embedded::log::{LogError, Recovered, Space, Work};
 use windrow_testkit::disk::SimDisk;
@@ -167,4 +169,94 @@ fn the_reserve_is_written_in_slices_with_a_sync_every_few() {
         steps += 1;
     }
     assert_eq!((steps, syncs), (21, 2 * 3 + 1), "ten slices for each of two files, one promotion");
+}
+
+const MIB: usize = 1 << 20;
+
+/// A log of segments of sixteen mebibytes on a disk that is full, with nothing left but the
+/// reserve; and how many groups it holds.
+fn large(seed: u64) -> (SimDisk, Recovered, usize) {
+    let disk = SimDisk::new(seed);
+    let mut options = crate::rig::options();
+    options.segment_bytes = 16 << 20;
+    let (mut log, _) = crate::rig::open_as(Arc::new(disk.clone()), options, None).unwrap();
+    prepare(&mut log).unwrap();
+    disk.set_capacity(Some(disk.used()));
+    let groups = while_plenty(&mut log);
+    assert_eq!(log.writer.space(), Space::Reserve);
+    (disk, log, groups)
+}
+
+/// Commits half a mebibyte as long as there is plenty of room; says how often.
+fn while_plenty(log: &mut Recovered) -> usize {
+    let mut groups = 0;
+    while log.writer.space() == Space::Plenty {
+        commit(log, &[&vec![7; MIB / 2]]).unwrap();
+        prepare(log).unwrap();
+        groups += 1;
+        assert!(groups < 200, "there is always plenty");
+    }
+    groups
+}
+
+#[test]
+fn room_for_less_than_a_segment_is_used_and_the_reserve_is_not() {
+    let (disk, mut log, mut groups) = large(10);
+    let reserve = disk.used();
+    disk.set_capacity(Some(reserve + 3 * MIB as u64));
+    assert!(matches!(prepare(&mut log).unwrap(), Work::Blocked(_)));
+    let more = while_plenty(&mut log);
+    assert!((5..=7).contains(&more), "{more} halves of three mebibytes");
+    groups += more;
+    // A little at a time comes to the same.
+    for round in 2..=4 {
+        disk.set_capacity(Some(reserve + 3 * round * MIB as u64));
+        prepare(&mut log).unwrap();
+        let more = while_plenty(&mut log);
+        assert!((4..=8).contains(&more), "{more} halves in round {round}");
+        groups += more;
+    }
+    // Begun segment, next one, and what is left of the reserve, as after any full disk.
+    let mut rest = 0;
+    while commit(&mut log, &[&vec![8; MIB / 2]]).is_ok() {
+        prepare(&mut log).unwrap();
+        rest += 1;
+    }
+    assert!((52..=64).contains(&rest), "{rest} halves of the last two segments");
+    disk.set_capacity(None);
+    assert!(matches!(prepare(&mut log).unwrap(), Work::Idle));
+    assert_eq!(log.writer.space(), Space::Plenty);
+    drop(log);
+    assert_eq!(open(&disk.crash()).unwrap().1.len(), groups + rest);
+}
+
+#[test]
+fn a_command_that_a_small_segment_does_not_hold_finds_a_larger_one() {
+    let (disk, mut log, mut groups) = large(11);
+    disk.set_capacity(Some(disk.used() + 3 * MIB as u64));
+    prepare(&mut log).unwrap();
+    let segment = log.writer.position().segment;
+    while log.writer.position().segment == segment {
+        commit(&mut log, &[&vec![7; MIB / 2]]).unwrap();
+        groups += 1;
+    }
+    // The small one is prepared, because it is used first.
+    prepare(&mut log).unwrap();
+    while log.writer.is_ready_for(10 * MIB) {
+        commit(&mut log, &[&vec![9; 10 * MIB]]).unwrap();
+        prepare(&mut log).unwrap();
+        groups += 1;
+    }
+    let refused = commit(&mut log, &[&vec![9; 10 * MIB]]);
+    assert!(matches!(refused, Err(LogError::NoSpace { .. })), "only the small one is left");
+    let before = log.writer.position().segment;
+    while commit(&mut log, &[&vec![7; MIB / 2]]).is_ok() {
+        groups += 1;
+    }
+    assert_eq!(log.writer.position().segment, before + 1, "which holds what is small");
+    for disk in [disk.kill(), disk.crash()] {
+        let (mut log, seen) = open(&disk).unwrap();
+        assert_eq!(seen.len(), groups);
+        commit(&mut log, &[b"small"]).unwrap();
+    }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use windrow_core::explain::{Reason, explain};
 use windrow_core::item::Marks;
 use windrow_core::rules::claim::Gate;
-use windrow_core::vitals::{Closed, Vitals, Waiting};
+use windrow_core::vitals::{Closed, InLine, Vitals, Waiting};
 use windrow_core::{Item, State as Doing, Timestamp};
 
 use super::state::State;
@@ -28,8 +28,8 @@ impl State {
         }
     }
 
-    /// The queue of an item in line, since when it is, and whether something holds it back.
-    fn waits(&self, item: &Item, now: Timestamp) -> Option<(Arc<str>, Timestamp, bool)> {
+    /// An item as it stands in line, if it does.
+    fn waits(&self, item: &Item, now: Timestamp) -> Option<InLine> {
         let Doing::Pending { not_before } = item.state else { return None };
         let mut is_held = false;
         for reason in explain(self, item.id, now).ok()?.reasons {
@@ -39,7 +39,13 @@ impl State {
                 _ => return None,
             }
         }
-        let queue = self.bodies.get(&item.id)?.queue.clone();
-        Some((queue, item.id.created_at().max(not_before), is_held))
+        let body = self.bodies.get(&item.id)?;
+        let stage = body.route.stages.get(usize::from(item.stage))?;
+        Some(InLine {
+            queue: body.queue.clone(),
+            stage: Arc::clone(&stage.name),
+            since: item.id.created_at().max(not_before),
+            is_held,
+        })
     }
 }

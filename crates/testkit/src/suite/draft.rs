@@ -146,6 +146,12 @@ pub fn retry_of(class: Class) -> Outcome {
     Outcome::Retry { class, message: "it went wrong".into(), delay_ms: None }
 }
 
+/// The same, and not for ten minutes.
+pub fn retry_later() -> Outcome {
+    let (class, delay_ms) = (Class::Other, Some(600_000));
+    Outcome::Retry { class, message: "it went wrong".into(), delay_ms }
+}
+
 pub fn fail() -> Outcome {
     Outcome::Fail { class: Class::Other, message: "it is broken".into() }
 }

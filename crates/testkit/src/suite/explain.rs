@@ -25,7 +25,7 @@ cases! {
         assert_eq!(reason, Reason::Held(Gate::NotVisibleUntil(at)));
         assert_eq!(
             (reason.code(), reason.unblocked_by()),
-            ("not_visible", format!("waiting until {at}"))
+            ("not_visible", format!("its time, {at}; a retry makes it due at once"))
         );
         bed.advance(60_000);
         assert_eq!(bed.why(id), ["next_in_line"]);

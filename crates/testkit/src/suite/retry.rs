@@ -57,6 +57,47 @@ cases! {
         assert_eq!(refused(bed.try_retry(ItemId(3), Reset, None)), "not_found");
     }
 
+    fn an_item_that_waits_for_its_time_is_due_at_once(bed) {
+        let id = bed.add(item().at(bed.later(60_000)));
+        bed.nothing_waits();
+        let retried = bed.retry(id);
+        assert_eq!((retried.id, retried.reset, retried.more), (id, 1, false));
+        let held = bed.take();
+        assert_eq!(held.id, id);
+        bed.settle(&held, retry_later());
+        let before = bed.see(id);
+        bed.retry(id);
+        let after = bed.see(id);
+        // Its attempts and what they came to stay as they are.
+        assert_eq!(after.item.attempts, before.item.attempts);
+        assert_eq!(after.trail, before.trail);
+        assert_eq!(refused(bed.try_retry(id, Reset, None)), "still_live", "it is due");
+        let held = bed.take();
+        assert_eq!((held.id, bed.item(id).attempts), (id, 2));
+        bed.complete(&held);
+        bed.is(id, Status::Completed);
+    }
+
+    fn an_item_that_waits_for_its_time_is_neither_cloned_nor_restarted(bed) {
+        let id = bed.add(item().at(bed.later(60_000)));
+        assert_eq!(refused(bed.try_retry(id, Clone, None)), "still_live");
+        assert_eq!(refused(bed.try_retry(id, Reset, Some("work"))), "still_live");
+        // Who waits for another item gains nothing by being due.
+        let first = bed.add(item().key("k"));
+        let behind = bed.add(item().key("k"));
+        assert_eq!(refused(bed.try_retry(behind, Reset, None)), "still_live");
+        assert_eq!(bed.take().id, first);
+    }
+
+    fn a_child_whose_tree_was_cancelled_is_not_made_due(bed) {
+        let root = bed.add(item());
+        bed.split(&bed.take(), children(0..1));
+        let child = bed.children(root)[0];
+        bed.settle(&bed.take(), retry_later());
+        bed.cancel(root);
+        assert!(bed.try_retry(child, Reset, None).is_err());
+    }
+
     fn restarting_from_an_earlier_stage_forgets_what_came_after(bed) {
         let id = bed.add(routed(&["a", "b", "c"]));
         for stage in ["a", "b", "c"] {

@@ -140,6 +140,49 @@ cases! {
         assert_eq!(bed.tally(id).children.total(), 2);
     }
 
+    fn gaps_of_two_splits_are_filled_in_the_order_of_their_stages(bed) {
+        let id = bed.add(routed(&["first", "second", "last"]));
+        let x = |number| routed_child(number, &["x"]);
+        let y = |number| routed_child(number, &["y"]);
+        bed.split(&bed.take_in("first"), vec![x(0), x(1)]);
+        bed.settle(&bed.take_in("x"), fail());
+        bed.complete(&bed.take_in("x"));
+        bed.split(&bed.take_in("second"), vec![y(1)]);
+        bed.settle(&bed.take_in("y"), fail());
+        bed.complete(&bed.take_in("last"));
+        assert_eq!(bed.retry(id).reset, 2);
+        // It went back for the later one alone, and nothing was ever made of the earlier one.
+        assert_eq!((bed.item(id).stage, bed.item(id).state), (0, State::Split));
+        bed.complete(&bed.take_in("x"));
+        bed.complete(&bed.take_in("y"));
+        bed.split(&bed.take_in("second"), vec![y(0), y(1)]);
+        bed.complete(&bed.take_in("y"));
+        bed.complete(&bed.take_in("last"));
+        bed.is(id, Status::Completed);
+        assert_eq!((bed.tally(id).children.total(), bed.tally(id).gaps), (4, 0));
+    }
+
+    fn a_child_of_a_stage_that_is_still_to_come_takes_nobody_past_it(bed) {
+        let id = bed.add(routed(&["first", "second", "last"]));
+        bed.split(&bed.take_in("first"), vec![routed_child(0, &["x"])]);
+        let early = bed.take_in("x");
+        bed.settle(&early, fail());
+        bed.split(&bed.take_in("second"), vec![routed_child(0, &["y"])]);
+        let late = bed.take_in("y");
+        bed.settle(&late, fail());
+        bed.complete(&bed.take_in("last"));
+        bed.retry(early.id);
+        bed.complete(&bed.take_in("x"));
+        bed.retry(late.id);
+        let both = vec![routed_child(0, &["y"]), routed_child(1, &["y"])];
+        bed.split(&bed.take_in("second"), both);
+        assert_eq!(bed.item(id).state, State::Split, "it waits for both");
+        bed.complete(&bed.take_in("y"));
+        bed.complete(&bed.take_in("y"));
+        bed.complete(&bed.take_in("last"));
+        bed.is(id, Status::Completed);
+    }
+
     fn restarting_begins_a_new_generation_of_children(bed) {
         let (id, old) = broken(bed, 3, &[0]);
         bed.complete(&bed.take_in("join"));

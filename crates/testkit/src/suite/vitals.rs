@@ -49,6 +49,12 @@ cases! {
         let moved_on = bed.now();
         bed.complete(&bed.take_in("read"));
         assert_eq!(waits(bed), (Some(moved_on), None), "in its second stage");
+        assert_eq!(vitals(bed).waiting[0].open_stage.as_deref(), Some("load"));
+        bed.advance(1_000);
+        bed.add(routed(&["read", "load"]));
+        assert_eq!(vitals(bed).waiting[0].open_stage.as_deref(), Some("load"), "it is the first");
+        bed.take_in("load");
+        assert_eq!(vitals(bed).waiting[0].open_stage.as_deref(), Some("read"));
     }
 
     fn what_is_paused_or_needs_a_closed_resource_is_held_back(bed) {

@@ -84,6 +84,38 @@ fn a_full_disk_refuses_enqueues_and_nothing_else_and_recovers_without_a_restart(
 }
 
 #[test]
+fn enqueues_resume_as_soon_as_there_is_room_for_some_of_a_segment() {
+    let (disk, now) = (SimDisk::new(4), SimClock::default().now());
+    // Nothing else is written while there is no room: no snapshot, and no segment is dropped.
+    let much = 1 << 30;
+    let options = Options {
+        segment_bytes: 4 << 20,
+        reserve_segments: 1,
+        snapshot_bytes: much,
+        slack_bytes: much,
+        seed: Some(1),
+        ..Options::default()
+    };
+    let store = Stepped::open(Arc::new(disk.clone()), options).unwrap();
+    keep(&store);
+    disk.set_capacity(Some(disk.used()));
+    let mut taken = fill(&store, 14_000, now);
+    for _ in 0..3 {
+        keep(&store);
+        assert_eq!(enqueue(&store, plain(1), now).unwrap_err().code(), "store_full");
+        disk.set_capacity(Some(disk.used() + (1 << 20)));
+        keep(&store);
+        let more = fill(&store, 14_000, now);
+        assert!((30..90).contains(&more), "{more} items in one mebibyte");
+        taken += more;
+    }
+    check_the_rest_goes_on(&store, now);
+    let before = dump(&store).unwrap();
+    assert_eq!(before.items.len(), taken);
+    assert_eq!(before.difference(&dumped(&disk.crash(), "after a crash")), None);
+}
+
+#[test]
 fn when_the_reserve_is_used_up_too_commands_are_refused_and_the_store_lives_on() {
     let (disk, clock) = (SimDisk::new(2), SimClock::default());
     let now = clock.now();

@@ -11,9 +11,13 @@
 //! whose blocks are not taken, so a full disk is met here, where it refuses one command, and not in
 //! the write of a group, where it would stop the store. (On file systems that copy on write, a full
 //! disk may still be met there.)
+//!
+//! Where a whole segment does not fit, a smaller one does: what a full disk had room for is a spare
+//! too. So room is counted in bytes, and a segment that is ready may be too small for a large
+//! command; then another one is taken, and it waits for a smaller command.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
@@ -38,17 +42,41 @@ const FILLING: &str = "filling-";
 pub(super) struct Spare {
     pub(super) name: String,
     pub(super) file: Box<dyn DiskFile>,
+    /// How much of it is a segment.
+    pub(super) bytes: u32,
 }
 
 #[derive(Debug, Default)]
 struct State {
     /// Durable in header and name, with the number after the current segment's.
     next: Option<Arc<Segment>>,
-    /// Full-sized files whose blocks are taken.
+    /// Files whose blocks are taken, the smallest last.
     ready: Vec<Spare>,
     /// The disk refused a file, and the reserve has not been complete since.
     blocked: bool,
     last_name: u32,
+}
+
+impl State {
+    fn add(&mut self, spare: Spare) {
+        let before = self.ready.iter().take_while(|other| other.bytes >= spare.bytes).count();
+        self.ready.insert(before, spare);
+    }
+
+    /// The smallest spare that a group of so many bytes fits: larger ones are for larger groups.
+    fn take(&mut self, group_bytes: usize) -> Option<Spare> {
+        let at = self.ready.iter().rposition(|spare| has_room(spare.bytes, group_bytes))?;
+        Some(self.ready.remove(at))
+    }
+
+    fn ready_bytes(&self) -> u64 {
+        self.ready.iter().map(|spare| u64::from(spare.bytes)).sum()
+    }
+}
+
+/// Whether a segment of that size has room for a group.
+fn has_room(segment_bytes: u32, group_bytes: usize) -> bool {
+    HEADER_BYTES as usize + group_bytes <= segment_bytes as usize
 }
 
 #[derive(Debug)]
@@ -59,22 +87,47 @@ pub(super) struct Pool {
     state: Mutex<State>,
     /// Derived from the state, to be read without the lock.
     space: AtomicU8,
+    /// The bytes of the prepared next segment and of all spares.
+    prepared: AtomicU64,
 }
 
 impl Pool {
     pub(super) fn new(disk: Arc<dyn Disk>, options: Options, segments: Arc<Segments>) -> Pool {
         let space = AtomicU8::new(Space::Plenty as u8);
-        Pool { disk, options, segments, state: Mutex::default(), space }
+        let prepared = AtomicU64::new(0);
+        Pool { disk, options, segments, state: Mutex::default(), space, prepared }
     }
 
     pub(super) fn space(&self) -> Space {
         Space::from_u8(self.space.load(Ordering::Acquire))
     }
 
-    /// Whether a file is ready to become the next segment.
-    pub(super) fn has_segment(&self) -> bool {
+    /// How much room there is if the current segment has so many bytes left. Once the disk refused
+    /// a file there is plenty as long as there is more than there was then: one segment begun, and
+    /// behind it the next one and a reserve that lacks one.
+    pub(super) fn space_with(&self, left: u32) -> Space {
+        let space = self.space();
+        let room = u64::from(left) + self.prepared.load(Ordering::Acquire);
+        let segment = u64::from(self.options.segment_bytes);
+        let kept = segment + self.reserve_bytes();
+        if space == Space::Reserve && room >= kept { Space::Plenty } else { space }
+    }
+
+    fn reserve_bytes(&self) -> u64 {
+        self.options.reserve_segments as u64 * u64::from(self.options.segment_bytes)
+    }
+
+    /// What is too small to be a segment: a sixteenth of what one should be.
+    pub(super) fn least_bytes(&self) -> u32 {
+        (self.options.segment_bytes / 16).max(2 * HEADER_BYTES)
+    }
+
+    /// Whether a file is ready to become the next segment, with room for such a group.
+    pub(super) fn has_segment(&self, group_bytes: usize) -> bool {
         let state = self.state.lock();
-        state.next.is_some() || !state.ready.is_empty()
+        let next = state.next.iter().map(|next| next.bytes);
+        let mut all = next.chain(state.ready.iter().map(|spare| spare.bytes));
+        all.any(|bytes| has_room(bytes, group_bytes))
     }
 
     /// Appends the next segment to the row. A segment that has to be made gets room for at least
@@ -82,7 +135,8 @@ impl Pool {
     pub(super) fn advance(&self, group_bytes: usize) -> Result<Arc<Segment>, LogError> {
         let mut state = self.state.lock();
         let segment = match state.next.take() {
-            Some(next) => Ok(next),
+            Some(next) if has_room(next.bytes, group_bytes) => Ok(next),
+            Some(small) => self.exchange(&mut state, small, group_bytes),
             None => self.build(&mut state, group_bytes),
         };
         if let Ok(segment) = &segment {
@@ -92,11 +146,32 @@ impl Pool {
         segment
     }
 
+    /// Makes a segment with more room in the place of the prepared one, which becomes a spare. No
+    /// group was ever in it: only what was made since this life began may be small.
+    fn exchange(
+        &self,
+        state: &mut State,
+        small: Arc<Segment>,
+        group_bytes: usize,
+    ) -> Result<Arc<Segment>, LogError> {
+        let name = next_name(state, SPARE);
+        if let Err(error) = self.rename(&small.name, &name) {
+            if !error.is_failed_sync() {
+                state.next = Some(small);
+            }
+            return Err(error);
+        }
+        if let Some(Segment { file, bytes, .. }) = Arc::into_inner(small) {
+            state.add(Spare { name, file, bytes });
+        }
+        self.build(state, group_bytes)
+    }
+
     /// Makes the next segment while the writer waits.
     fn build(&self, state: &mut State, group_bytes: usize) -> Result<Arc<Segment>, LogError> {
         // More spares than the reserve are free to take; the reserve itself is for a full disk.
-        let free = state.ready.len() > self.options.reserve_segments || state.blocked;
-        if free && let Some(spare) = state.ready.pop() {
+        let free = state.ready_bytes() > self.reserve_bytes() || state.blocked;
+        if free && let Some(spare) = state.take(group_bytes) {
             return self.install(state, spare);
         }
         let cause = match self.build_small(state, group_bytes) {
@@ -104,7 +179,7 @@ impl Pool {
             made => return made,
         };
         state.blocked = true;
-        match state.ready.pop() {
+        match state.take(group_bytes) {
             Some(spare) => self.install(state, spare),
             None => Err(LogError::NoSpace { cause: Box::new(cause) }),
         }
@@ -114,7 +189,7 @@ impl Pool {
         let wanted = HEADER_BYTES as usize + group_bytes;
         let wanted = wanted.max(INLINE_BYTES as usize).next_multiple_of(HEADER_BYTES as usize);
         let header = self.next_header(wanted.min(self.options.segment_bytes as usize) as u32);
-        let spare = self.create(state)?;
+        let spare = self.create(state, header.bytes)?;
         let made = write_zeros(&spare, 0, header.bytes).and_then(|()| self.dress(&spare, header));
         match made {
             Ok(()) => Ok(Arc::new(Segment::new(header, spare.file))),
@@ -131,7 +206,7 @@ impl Pool {
         if state.next.is_some() {
             return Ok(false);
         }
-        let Some(spare) = state.ready.pop() else {
+        let Some(spare) = state.take(0) else {
             return Ok(false);
         };
         let installed = self.install(&mut state, spare);
@@ -141,15 +216,14 @@ impl Pool {
         prepared.map(|()| true)
     }
 
-    /// Turns a full-sized spare into the next segment. If that fails before a sync did, the spare
-    /// goes back.
+    /// Turns a spare into the next segment. If that fails before a sync did, the spare goes back.
     fn install(&self, state: &mut State, spare: Spare) -> Result<Arc<Segment>, LogError> {
-        let header = self.next_header(self.options.segment_bytes);
+        let header = self.next_header(spare.bytes);
         match self.dress(&spare, header) {
             Ok(()) => Ok(Arc::new(Segment::new(header, spare.file))),
             Err(error) => {
                 if !error.is_failed_sync() {
-                    state.ready.push(spare);
+                    state.add(spare);
                 }
                 Err(error)
             }
@@ -192,7 +266,7 @@ impl Pool {
     pub(super) fn wants_spare(&self) -> bool {
         let state = self.state.lock();
         let idle = state.next.is_none() && state.ready.is_empty();
-        state.ready.len() < self.options.reserve_segments || idle
+        state.ready_bytes() < self.reserve_bytes() || idle
     }
 
     /// Whether a dropped segment of that size is better kept than removed.
@@ -203,24 +277,24 @@ impl Pool {
 
     /// An empty file of a name that no restart keeps.
     pub(super) fn start_filling(&self) -> Result<Spare, LogError> {
-        self.create(&mut self.state.lock())
+        self.create(&mut self.state.lock(), self.options.segment_bytes)
     }
 
-    fn create(&self, state: &mut State) -> Result<Spare, LogError> {
+    fn create(&self, state: &mut State, bytes: u32) -> Result<Spare, LogError> {
         let name = next_name(state, FILLING);
         let file = self.disk.create(&name).map_err(LogError::io(&name, Op::Create))?;
-        Ok(Spare { name, file })
+        Ok(Spare { name, file, bytes })
     }
 
     /// Names a file, whose blocks are taken, as a spare, and adds it.
-    pub(super) fn add(&self, name: &str, file: Box<dyn DiskFile>) -> Result<(), LogError> {
-        let spare_name = next_name(&mut self.state.lock(), SPARE);
-        if let Err(error) = self.rename(name, &spare_name) {
-            self.discard(Spare { name: name.to_owned(), file });
+    pub(super) fn add(&self, spare: Spare) -> Result<(), LogError> {
+        let name = next_name(&mut self.state.lock(), SPARE);
+        if let Err(error) = self.rename(&spare.name, &name) {
+            self.discard(spare);
             return Err(error);
         }
         let mut state = self.state.lock();
-        state.ready.push(Spare { name: spare_name, file });
+        state.add(Spare { name, ..spare });
         self.settle(state);
         Ok(())
     }
@@ -247,7 +321,7 @@ impl Pool {
             let bytes = file.len().map_err(LogError::io(&name, Op::Read))?;
             let fits = bytes == u64::from(self.options.segment_bytes);
             if spare.is_some() && fits && state.ready.len() < self.options.spares_max {
-                state.ready.push(Spare { name, file });
+                state.add(Spare { name, file, bytes: self.options.segment_bytes });
             } else {
                 self.remove(&name)?;
             }
@@ -259,9 +333,11 @@ impl Pool {
     /// Ends a change of the state: derives the space from it. Once blocked, the pool stays so until
     /// next and reserve are complete, so that a disk at its limit does not flicker.
     fn settle(&self, mut state: MutexGuard<'_, State>) {
-        if state.next.is_some() && state.ready.len() >= self.options.reserve_segments {
+        if state.next.is_some() && state.ready_bytes() >= self.reserve_bytes() {
             state.blocked = false;
         }
+        let next = state.next.as_ref().map_or(0, |next| u64::from(next.bytes));
+        self.prepared.store(next + state.ready_bytes(), Ordering::Release);
         let space = match (state.blocked, &state.next, state.ready.len()) {
             (false, ..) => Space::Plenty,
             (true, None, 0) => Space::None,

@@ -45,7 +45,7 @@ use super::segment::{FIRST_SEGMENT, Segment, Segments, segment_name, segment_num
 use super::spares::Spares;
 use super::walk::Walk;
 use super::writer::Writer;
-use crate::embedded::disk::{Disk, LockError};
+use crate::embedded::disk::{Disk, DiskLock, LockError};
 
 /// The number of the first group of a new log.
 const FIRST_SEQUENCE: u64 = 1;
@@ -91,11 +91,24 @@ struct End {
 impl Log {
     /// Locks the directory, and reads which segments it holds.
     pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Log, LogError> {
-        options.check()?;
-        let lock = disk.lock().map_err(|error| match error {
+        let lock = Log::lock(&*disk)?;
+        Log::open_locked(disk, lock, options)
+    }
+
+    pub(crate) fn lock(disk: &dyn Disk) -> Result<DiskLock, LogError> {
+        disk.lock().map_err(|error| match error {
             LockError::Held { by } => LogError::Locked { by },
             LockError::Io(source) => LogError::io("LOCK", Op::Lock)(source),
-        })?;
+        })
+    }
+
+    /// Reads which segments a directory holds that is locked.
+    pub(crate) fn open_locked(
+        disk: Arc<dyn Disk>,
+        lock: DiskLock,
+        options: Options,
+    ) -> Result<Log, LogError> {
+        options.check()?;
         let mut row: VecDeque<Arc<Segment>> = VecDeque::new();
         let mut store = None;
         for name in disk.list().map_err(LogError::io("the data directory", Op::List))? {

@@ -9,12 +9,14 @@
 //!
 //! The spares are also the reserve for a full disk. [`Space`] says how much of it is left; who may
 //! use it is decided by the owner of the log. When the disk refuses a file the step says so and the
-//! next step tries again, so room that appears is found without a restart.
+//! next step tries again, so room that appears is found without a restart, and used even if a whole
+//! segment does not fit.
 
 use std::sync::Arc;
 
 use super::error::{LogError, Op};
 use super::pool::{Pool, SLICE_BYTES, Spare, write_zeros};
+use super::segment::Segment;
 
 /// How many bytes of zeros may wait for a sync.
 const SYNC_BYTES: u32 = 4 * SLICE_BYTES;
@@ -112,8 +114,8 @@ impl Spares {
         let segment = self.pool.segments.pop(number);
         let name = segment.name.clone();
         match Arc::try_unwrap(segment) {
-            Ok(segment) if self.pool.wants_recycled(segment.bytes) => {
-                self.pool.add(&name, segment.file)?;
+            Ok(Segment { file, bytes, .. }) if self.pool.wants_recycled(bytes) => {
+                self.pool.add(Spare { name, file, bytes })?;
                 Ok(Dropped::Recycled)
             }
             _ => {
@@ -133,8 +135,12 @@ impl Spares {
         };
         let end = bytes.min(filling.written + SLICE_BYTES);
         if let Err(error) = write_zeros(&filling.spare, filling.written, end) {
-            // Kept: on a full disk, starting over would write the same zeros again and again.
-            self.filling = Some(filling);
+            if error.is_full() && filling.written >= self.pool.least_bytes() {
+                self.finish_small(filling)?;
+            } else {
+                // Kept: on a full disk, starting over would write the same zeros again and again.
+                self.filling = Some(filling);
+            }
             return Err(error);
         }
         filling.unsynced += end - filling.written;
@@ -149,9 +155,22 @@ impl Spares {
             filling.unsynced = 0;
         }
         if end == bytes {
-            return self.pool.add(&filling.spare.name, filling.spare.file);
+            return self.pool.add(filling.spare);
         }
         self.filling = Some(filling);
         Ok(())
+    }
+
+    /// Makes a spare of as much as a full disk had room for, so that nobody waits for a whole one.
+    fn finish_small(&self, filling: Filling) -> Result<(), LogError> {
+        let spare = Spare { bytes: filling.written, ..filling.spare };
+        // What was begun of the next slice goes back to the disk.
+        let cut = spare.file.set_len(spare.bytes.into()).and_then(|()| spare.file.sync());
+        if let Err(source) = cut {
+            let file = spare.name.clone();
+            self.pool.discard(spare);
+            return Err(LogError::Io { file, op: Op::Write, source });
+        }
+        self.pool.add(spare)
     }
 }

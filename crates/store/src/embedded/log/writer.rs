@@ -84,7 +84,7 @@ impl Writer {
     /// Whether `begin` finds room for that many bytes without making a file: in this segment, or in
     /// one that is ready.
     pub fn is_ready_for(&self, bytes: usize) -> bool {
-        self.fits(bytes) || self.pool.has_segment()
+        self.fits(bytes) || self.pool.has_segment(group_bytes(bytes))
     }
 
     /// Appends a record to the open group and says where it lies for good.
@@ -142,7 +142,8 @@ impl Writer {
 
     /// How much room the log has for further segments.
     pub fn space(&self) -> Space {
-        self.pool.space()
+        let end = self.position.offset as usize + group_bytes(self.open.len());
+        self.pool.space_with(self.current.bytes.saturating_sub(end as u32))
     }
 
     /// Keeps the open group open, because more of the same command follows, or no longer.
