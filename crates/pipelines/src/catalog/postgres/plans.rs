@@ -1,0 +1,98 @@
+//! Every statement that lists, however much there is, goes along an index and stops at its limit.
+
+use uuid::Uuid;
+use windrow_core::Timestamp;
+use windrow_testkit::servers::{Durability, Postgres as Server, Version};
+
+use super::super::{DocumentCursor, DocumentFilter, DocumentState, TextQuery};
+use super::value::{Sent, Tx, values};
+use super::{Connect, Options, Pool, SCHEMA, chunks, documents, pages, search, vectors};
+
+async fn plan(tx: &Tx<'_>, sql: &str, values: &[&dyn Sent]) -> String {
+    let lines = tx.rows(&format!("explain {sql}"), values).await.unwrap();
+    lines.iter().map(|row| row.get::<_, String>(0)).collect::<Vec<_>>().join("\n")
+}
+
+async fn check(tx: &Tx<'_>, sql: &str, values: &[&dyn Sent], index: &str) {
+    let plan = plan(tx, sql, values).await;
+    assert!(plan.contains(index), "{sql}:\n{plan}");
+    assert!(!plan.contains("Seq Scan"), "reads a whole table: {sql}:\n{plan}");
+}
+
+/// Enough rows that a plan which reads them all would cost more.
+const FILL: &str = "\
+    insert into windrow_catalog.documents (id, tenant, collection, source, name, folded_name, \
+      state, newest, live, added_at, changed_at) \
+      select gen_random_uuid(), 't', 'c' || n % 5, n, 'n', 'n', \
+      case n % 50 when 0 then 'failed' else 'live' end, 1, 1, n, n \
+      from generate_series(1, 10000) n; \
+    insert into windrow_catalog.generations (document, number, state, hash, media_type, bytes, \
+      place, added_at) select id, 1, 'live', '', '', 0, '', 0 from windrow_catalog.documents; \
+    insert into windrow_catalog.pages (document, generation, number, state) \
+      select id, 1, n, 'waiting' from generate_series(1, 10000) n, \
+      (select id from windrow_catalog.documents order by added_at limit 2) d; \
+    insert into windrow_catalog.chunks (id, document, generation, page, ordinal, tenant, \
+      collection, kind, linked, tokens, begins, ends, hash, metadata, text, words) \
+      select gen_random_uuid(), id, 1, n, 0, 't', 'c1', 'text', false, 0, 0, 0, '', '', \
+      repeat('word' || n || ' ', 200), to_tsvector('english', 'word' || n) \
+      from generate_series(1, 1000) n, \
+      (select id from windrow_catalog.documents order by added_at limit 20) d; \
+    insert into windrow_catalog.vectors (chunk, sequence, document, generation, page, tenant, \
+      collection, vector) select id, row_number() over (), document, 1, page, 't', 'c', '' \
+      from windrow_catalog.chunks; \
+    insert into windrow_catalog.changes (sequence, kind, document, generation) \
+      select n, 'removed', gen_random_uuid(), 1 from generate_series(1, 10000) n; \
+    analyze";
+
+#[tokio::test]
+async fn lists_go_along_an_index() {
+    let server = Server::start(Version::V15, Durability::Off).unwrap();
+    server.create_database("plans").unwrap();
+    let pool = Pool::new(Options::new(Connect::plain(&server.url("plans")).unwrap()));
+    let mut used = pool.get().await.unwrap();
+    SCHEMA.migrate(&mut used).await.unwrap();
+    used.batch_execute(FILL).await.unwrap();
+    let tx = used.reading().await.unwrap();
+    lists(&tx).await;
+
+    let first = "select id from windrow_catalog.documents order by added_at limit 1";
+    let id: Uuid = tx.one(first, &[]).await.unwrap().get(0);
+    let page = values![id, 1_i32, 9_000_i32, 100_i64];
+    check(&tx, pages::MANIFEST, page, "Index Scan using pages_pkey").await;
+    let page = values![id, 1_i32];
+    check(&tx, pages::CHUNKS_DONE, page, "chunks_by_progress").await;
+    let page = values![id, 1_i32, 900_i32];
+    check(&tx, chunks::OF_PAGE, page, "chunks_by_page").await;
+    let places = values![id, 1_i32, 100_i32, 0_i32, "t", 10_i64];
+    check(&tx, chunks::PLACES, places, "Index Scan using chunks_by_page").await;
+    let since = values![19_000_i64, 100_i64];
+    check(&tx, vectors::SINCE, since, "Index Scan using vectors_by_sequence").await;
+    check(&tx, vectors::CHANGES_SINCE, since, "Index Scan using changes_pkey").await;
+
+    let query = TextQuery { collection: Some("c1".into()), ..TextQuery::of("t", "word77") };
+    let built = search::search_sql(&query, &["word77".into()]);
+    check(&tx, &built.sql, &built.values(), "Bitmap Index Scan on chunks_by_words").await;
+
+    // The check sees what it is there to see.
+    let scan = plan(&tx, "select text from windrow_catalog.chunks order by text", &[]).await;
+    assert!(scan.contains("Seq Scan"), "{scan}");
+}
+
+async fn lists(tx: &Tx<'_>) {
+    let cursor = Some(DocumentCursor { added_at: Timestamp(5_000), id: Uuid::from_u128(1) });
+    let all = DocumentFilter::of("t");
+    let named = DocumentFilter { name: Some("n".into()), ..all.clone() };
+    let of_collection = DocumentFilter { collection: Some("c1".into()), ..all.clone() };
+    let failed = DocumentFilter { state: Some(DocumentState::Failed), ..all.clone() };
+    for (filter, index) in [
+        (all, "Backward using documents_by_time"),
+        (named, "Backward using documents_by_time"),
+        (of_collection, "Backward using documents_by_collection"),
+        (failed, "Backward using documents_by_state"),
+    ] {
+        let built = documents::list_sql(&filter, cursor, 10);
+        check(tx, &built.sql, &built.values(), index).await;
+        let plan = plan(tx, &built.sql, &built.values()).await;
+        assert!(!plan.contains("Sort"), "sorts: {}:\n{plan}", built.sql);
+    }
+}

@@ -1,0 +1,143 @@
+//! Opening: the file, its settings, and the steps that bring its schema up to date.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::super::error::CatalogError;
+
+/// All steps, in order. One that has landed never changes.
+const STEPS: [&str; 1] = [include_str!("schema/0001_catalog.sql")];
+
+/// What says that a file is a catalog: "wdrc".
+const APPLICATION: i32 = 0x7764_7263;
+
+/// How long to wait for another process that writes.
+const BUSY: Duration = Duration::from_secs(10);
+
+/// The connection that writes. Makes the file if there is none.
+pub(super) fn writer(path: &Path) -> Result<Connection, CatalogError> {
+    let mut connection = Connection::open(path)?;
+    connection.busy_timeout(BUSY)?;
+    refuse_foreign(&connection, path)?;
+    let mode: String = connection.query_row("pragma journal_mode = wal", [], |row| row.get(0))?;
+    if mode != "wal" {
+        let why = format!("{} cannot be written ahead; is it on a network?", path.display());
+        return Err(CatalogError::Bad { why });
+    }
+    // An answer means that it is on the disk.
+    connection.execute_batch(
+        "pragma synchronous = full; pragma temp_store = memory; pragma cache_size = -16384; \
+         pragma journal_size_limit = 67108864;",
+    )?;
+    connection.set_prepared_statement_cache_capacity(128);
+    migrate(&mut connection, path)?;
+    Ok(connection)
+}
+
+/// A connection that reads.
+pub(super) fn reader(path: &Path) -> Result<Connection, CatalogError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(BUSY)?;
+    connection.execute_batch("pragma temp_store = memory; pragma cache_size = -16384;")?;
+    connection.set_prepared_statement_cache_capacity(128);
+    Ok(connection)
+}
+
+fn refuse_foreign(connection: &Connection, path: &Path) -> Result<(), CatalogError> {
+    let number = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i32>(0));
+    let application = number("pragma application_id")?;
+    let tables = number("select count(*) from sqlite_schema")?;
+    if application != APPLICATION && (application != 0 || tables > 0) {
+        let why = format!("{} is a database of something else", path.display());
+        return Err(CatalogError::Bad { why });
+    }
+    let newest = STEPS.len() as i32;
+    let version = number("pragma user_version")?;
+    if version > newest {
+        let why = format!(
+            "{} has schema {version}, and this program knows up to {newest}: use a newer one",
+            path.display()
+        );
+        return Err(CatalogError::Bad { why });
+    }
+    Ok(())
+}
+
+/// Applies the steps that are missing. Looks again once it may write: another process may have been
+/// first.
+fn migrate(connection: &mut Connection, path: &Path) -> Result<(), CatalogError> {
+    let tx = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    refuse_foreign(&tx, path)?;
+    let version: u32 = tx.query_row("pragma user_version", [], |row| row.get(0))?;
+    for (at, step) in STEPS.iter().enumerate().skip(version as usize) {
+        tx.execute_batch(step)?;
+        tx.pragma_update(None, "user_version", at as i32 + 1)?;
+        tx.pragma_update(None, "application_id", APPLICATION)?;
+    }
+    Ok(tx.commit()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn in_file(name: &str, test: impl FnOnce(&Path)) {
+        let id = std::process::id();
+        let folder = std::env::temp_dir().join(format!("windrow-open-{name}-{id}"));
+        std::fs::create_dir_all(&folder).unwrap();
+        test(&folder.join("catalog.db"));
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    fn refused(path: &Path) -> String {
+        match writer(path) {
+            Err(CatalogError::Bad { why }) => why,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_catalog_opens_again_with_its_settings() {
+        in_file("again", |path| {
+            drop(writer(path).unwrap());
+            let again = writer(path).unwrap();
+            let number = |sql: &str| again.query_row(sql, [], |row| row.get::<_, i32>(0)).unwrap();
+            assert_eq!(number("pragma user_version"), STEPS.len() as i32);
+            assert_eq!(number("pragma synchronous"), 2);
+            let changed = reader(path).unwrap().execute("delete from counters", []);
+            assert!(changed.is_err(), "a reader writes");
+        });
+    }
+
+    #[test]
+    fn a_newer_schema_is_refused_and_left_as_it_is() {
+        in_file("newer", |path| {
+            writer(path).unwrap().pragma_update(None, "user_version", 99).unwrap();
+            let why = refused(path);
+            assert!(why.contains("has schema 99, and this program knows up to 1"), "{why}");
+            let version: i32 = Connection::open(path)
+                .unwrap()
+                .query_row("pragma user_version", [], |row| row.get(0))
+                .unwrap();
+            assert_eq!(version, 99);
+        });
+    }
+
+    #[test]
+    fn what_is_no_catalog_is_refused_and_left_as_it_is() {
+        in_file("foreign", |path| {
+            Connection::open(path).unwrap().execute_batch("create table notes (n)").unwrap();
+            assert!(refused(path).contains("of something else"));
+            std::fs::remove_file(path).unwrap();
+            std::fs::write(
+                path,
+                "# Just a text that is long enough to be no header at all\n".repeat(40),
+            )
+            .unwrap();
+            assert!(refused(path).contains("not a database"), "{}", refused(path));
+        });
+    }
+}

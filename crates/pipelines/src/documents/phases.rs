@@ -1,0 +1,83 @@
+//! The phases of a document whose pages and chunks wait for each other: it is split anew for each.
+//!
+//! Sees in the catalog what came of the phase before, and makes children of what went well. To
+//! split a document again makes those that are missing, because children keep their numbers.
+
+use std::sync::Arc;
+
+use windrow_client::worker::{Done, Handled, Job, Unread};
+use windrow_core::command::NewChild;
+use windrow_core::route::Route;
+use windrow_core::tally::OnGaps;
+
+use super::child::{chunk_child, page_child};
+use super::fault::Fault;
+use super::pages::about;
+use super::remove::is_removal;
+use super::route::{CHUNK_EMBEDDED, CHUNK_LINKED, PAGE_CUT, chunk_number};
+use super::{About, Parts, stage};
+use crate::catalog::{ChunkPlace, GenerationState, LIMIT_MAX, ManifestLine, ManifestOutcome};
+
+impl Parts {
+    /// Splits a document into what goes through its next phase.
+    pub(super) async fn next_phase(&self, job: &Job<Unread>) -> Handled<Done> {
+        if is_removal(job) {
+            return Ok(Done::complete());
+        }
+        let children = self.children(job).await.map_err(Fault::undone)?;
+        Ok(Done::split(children).on_gaps(OnGaps::Continue))
+    }
+
+    async fn children(&self, job: &Job<Unread>) -> Result<Vec<NewChild>, Fault> {
+        let (tenant, about) = (job.tenant(), about(job)?);
+        let at = about.generation();
+        let known = self.catalog.generation(tenant, at).await?;
+        if known.is_none_or(|known| known.state == GenerationState::Old) {
+            return Err(Fault::Gone(at.to_string()));
+        }
+        match job.stage() {
+            stage::CUT => self.pages_read(tenant, &about).await,
+            stage::EMBED => self.chunks_of(tenant, &about, |_| true, &CHUNK_EMBEDDED).await,
+            // A chunk without words has no vector, and nothing to say.
+            stage::LINK => {
+                self.chunks_of(tenant, &about, |chunk| chunk.is_embedded, &CHUNK_LINKED).await
+            }
+            other => Err(Fault::bad(format!("a document has no stage {other:?}"))),
+        }
+    }
+
+    /// Pages that were read.
+    async fn pages_read(&self, tenant: &str, about: &About) -> Result<Vec<NewChild>, Fault> {
+        let (mut children, mut after) = (Vec::new(), 0);
+        loop {
+            let lines = self.catalog.manifest(tenant, about.generation(), after, LIMIT_MAX).await?;
+            let Some(last) = lines.last() else { return Ok(children) };
+            after = last.number;
+            let is_read =
+                |line: &&ManifestLine| matches!(line.outcome, ManifestOutcome::Read { .. });
+            let read = lines.iter().filter(is_read);
+            children.extend(read.map(|line| page_child(about, line.number, &PAGE_CUT)));
+        }
+    }
+
+    /// Chunks that are meant.
+    async fn chunks_of(
+        &self,
+        tenant: &str,
+        about: &About,
+        is_meant: impl Fn(&ChunkPlace) -> bool,
+        route: &Arc<Route>,
+    ) -> Result<Vec<NewChild>, Fault> {
+        let (mut children, mut after) = (Vec::new(), (0, 0));
+        loop {
+            let at = about.generation();
+            let places = self.catalog.chunk_places(tenant, at, after, LIMIT_MAX).await?;
+            let Some(last) = places.last() else { return Ok(children) };
+            after = (last.page, last.index);
+            let child = |place: &ChunkPlace| {
+                chunk_child(chunk_number(place.page, place.index), place.id, place.hash, route)
+            };
+            children.extend(places.iter().filter(|place| is_meant(place)).map(child));
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Reading: from a file to the Markdown of its pages.
+//!
+//! [`TextFiles`] reads what is text already. What else a file may be is read by outside programs,
+//! in `adapters/`.
+
+use std::fmt;
+use std::path::Path;
+
+use futures_util::future::BoxFuture;
+
+use crate::text::{html, plain};
+
+/// Bytes of a text file that are read; a longer one is no document.
+const TEXT_MAX: u64 = 64 * 1024 * 1024;
+
+/// What a page says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PageText {
+    pub markdown: String,
+    /// How it was read, in a word: `text`, `text_layer`, `ocr` or `vision`.
+    pub how: &'static str,
+}
+
+/// Why a file or a page cannot be read.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ReadError {
+    /// A program that is needed is not there. It is waited for.
+    #[error("{program} is needed to read this and is not installed; install {package}")]
+    Missing { program: String, package: String },
+    /// It may work later.
+    #[error("{why}")]
+    Transient { why: String, retry_after_ms: Option<u64> },
+    /// It never works.
+    #[error("{why}")]
+    Bad { why: String },
+}
+
+impl ReadError {
+    pub fn bad(why: impl fmt::Display) -> ReadError {
+        ReadError::Bad { why: why.to_string() }
+    }
+}
+
+/// Something that reads files.
+pub trait Reader: fmt::Debug + Send + Sync {
+    /// What it reads with, and how: a page that the same has read before need not be read again.
+    fn version(&self) -> String;
+
+    /// Whether it asks a service, which may be away for all pages at once.
+    fn asks_others(&self) -> bool {
+        false
+    }
+
+    /// How many pages a file has.
+    fn pages<'a>(
+        &'a self,
+        file: &'a Path,
+        media_type: &'a str,
+    ) -> BoxFuture<'a, Result<u32, ReadError>>;
+
+    /// What a page says, by its number from 1.
+    fn read<'a>(
+        &'a self,
+        file: &'a Path,
+        media_type: &'a str,
+        page: u32,
+    ) -> BoxFuture<'a, Result<PageText, ReadError>>;
+}
+
+/// What a file is, by its name. Whoever reads it looks at its bytes too.
+pub fn media_type(name: &str) -> &'static str {
+    let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
+    match extension.to_ascii_lowercase().as_str() {
+        "pdf" => "application/pdf",
+        "png" => "image/png",
+        "jpg" | "jpeg" => "image/jpeg",
+        "tif" | "tiff" => "image/tiff",
+        "html" | "htm" => "text/html",
+        "xhtml" => "application/xhtml+xml",
+        "md" | "markdown" => "text/markdown",
+        "csv" => "text/csv",
+        "json" => "application/json",
+        "txt" | "text" | "rst" | "log" => "text/plain",
+        _ => "application/octet-stream",
+    }
+}
+
+/// What somebody says a file is, without parameters and in lower case; `None` if it is no media
+/// type.
+pub fn said_type(said: &str) -> Option<String> {
+    let essence = said.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let is_token = |token: &str| {
+        let is_in_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+        !token.is_empty() && token.chars().all(is_in_token)
+    };
+    let (kind, subtype) = essence.split_once('/')?;
+    (is_token(kind) && is_token(subtype)).then_some(essence)
+}
+
+/// Reads text, Markdown and HTML.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TextFiles;
+
+impl TextFiles {
+    async fn all(self, file: &Path, media_type: &str) -> Result<Vec<String>, ReadError> {
+        let (file, media_type) = (file.to_owned(), media_type.to_owned());
+        let read = tokio::task::spawn_blocking(move || pages_of(&file, &media_type)).await;
+        let ended =
+            |_| ReadError::Transient { why: "it was given up".into(), retry_after_ms: None };
+        read.map_err(ended)?
+    }
+}
+
+impl Reader for TextFiles {
+    fn version(&self) -> String {
+        "text 1".into()
+    }
+
+    fn pages<'a>(
+        &'a self,
+        file: &'a Path,
+        media_type: &'a str,
+    ) -> BoxFuture<'a, Result<u32, ReadError>> {
+        Box::pin(async move { Ok(self.all(file, media_type).await?.len() as u32) })
+    }
+
+    fn read<'a>(
+        &'a self,
+        file: &'a Path,
+        media_type: &'a str,
+        page: u32,
+    ) -> BoxFuture<'a, Result<PageText, ReadError>> {
+        Box::pin(async move {
+            let all = self.all(file, media_type).await?;
+            let markdown = all.into_iter().nth(page.saturating_sub(1) as usize);
+            let markdown = markdown.ok_or_else(|| ReadError::bad("there is no such page"))?;
+            Ok(PageText { markdown, how: "text" })
+        })
+    }
+}
+
+fn pages_of(file: &Path, media_type: &str) -> Result<Vec<String>, ReadError> {
+    let unread = |error: std::io::Error| ReadError::Transient {
+        why: format!("the file cannot be read: {error}"),
+        retry_after_ms: None,
+    };
+    if std::fs::metadata(file).map_err(unread)?.len() > TEXT_MAX {
+        return Err(ReadError::bad("it is larger than 64 MiB"));
+    }
+    let bytes = std::fs::read(file).map_err(unread)?;
+    let text = plain::decode(&bytes).map_err(ReadError::bad)?.text;
+    Ok(match media_type {
+        "text/html" | "application/xhtml+xml" => vec![html::read(&text).markdown],
+        _ => plain::pages(&text),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::said_type;
+
+    #[test]
+    fn a_media_type_is_two_tokens_whatever_follows() {
+        for (said, is) in [
+            ("text/html", Some("text/html")),
+            ("Text/HTML; charset=utf-8", Some("text/html")),
+            (" application/vnd.api+json ", Some("application/vnd.api+json")),
+            ("null", None),
+            ("text/", None),
+            ("/html", None),
+            ("text/a b", None),
+            ("text/html/x", None),
+            ("text/h\u{e4}", None),
+            ("", None),
+        ] {
+            assert_eq!(said_type(said).as_deref(), is, "{said:?}");
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Removing: a document goes from everywhere.
+//!
+//! From the moment that somebody asks for it, search does not see it. The rest is an item under the
+//! document's key, so that it waits for nobody who is still at it and is tried until every sink has
+//! confirmed; only then the document itself is gone.
+
+use uuid::Uuid;
+use windrow_client::worker::{Done, Handled, Job, Unread};
+use windrow_core::command::{NewItem, OnDuplicate, OnSplit};
+use windrow_core::item::Body;
+use windrow_core::queue::{Error, Queue};
+use windrow_core::{ItemId, Timestamp};
+
+use super::add::NotAdded;
+use super::fault::Fault;
+use super::{About, DOCUMENT, Gate, Parts, QUEUE};
+use crate::catalog::{Catalog, Deleted, Document};
+
+/// What an item is to do with its document.
+pub(super) const DELETE: &str = "delete";
+/// Where a document goes from besides the catalog.
+const VECTORS: &str = "vectors";
+const GRAPH: &str = "graph";
+
+/// Lets a document go. None if there is none.
+pub async fn remove<Q: Queue>(
+    queue: &Q,
+    catalog: &dyn Catalog,
+    tenant: &str,
+    document: Uuid,
+    now: Timestamp,
+) -> Result<Option<ItemId>, NotAdded> {
+    let Some(known) = catalog.document(tenant, document).await? else { return Ok(None) };
+    let sinks = vec![VECTORS.to_owned(), GRAPH.to_owned()];
+    if !catalog.begin_delete(tenant, document, sinks, now).await? {
+        return Ok(None);
+    }
+    let mut each = queue.enqueue(vec![item(tenant, &known)], None).await?;
+    match each.pop() {
+        Some(Ok(enqueued)) => Ok(Some(enqueued.id)),
+        Some(Err(refused)) => Err(Error::Refused(refused).into()),
+        None => Err(Error::OutcomeUnknown("the queue did not answer".into()).into()),
+    }
+}
+
+fn item(tenant: &str, known: &Document) -> NewItem {
+    let newest = known.newest.as_ref();
+    let about = About {
+        document: known.id,
+        generation: newest.map_or(0, |newest| newest.number),
+        name: known.name.clone(),
+        media_type: newest.map(|newest| newest.content.media_type.clone()).unwrap_or_default(),
+        file: newest.map(|newest| newest.content.hash).unwrap_or_default(),
+        bytes: newest.map_or(0, |newest| newest.content.bytes),
+        page: None,
+    };
+    let body = Body {
+        kind: DOCUMENT.into(),
+        op: DELETE.into(),
+        key: Some(known.id.to_string()),
+        collection: Some(known.scope.collection.as_str().into()),
+        source_info: Some(known.source.clone()),
+        reference: Some(known.id.to_string()),
+        // One for adding it: either may take the other's place while it waits, and keeps its route.
+        route: Gate::Item.document(),
+        metadata: Some(about.text()),
+        ..Body::new(tenant, QUEUE)
+    };
+    let (on_duplicate, on_split) = (OnDuplicate::Replace, OnSplit::Supersede);
+    NewItem { on_duplicate, on_split, ..NewItem::new(body) }
+}
+
+/// Whether an item lets its document go.
+pub(super) fn is_removal(job: &Job<Unread>) -> bool {
+    job.op() == DELETE
+}
+
+impl Parts {
+    /// Removes a document everywhere.
+    pub(super) async fn remove_document(&self, about: &About) -> Handled<Done> {
+        let removed = self.removed(about).await;
+        removed.map(|()| Done::complete()).map_err(Fault::undone)
+    }
+
+    async fn removed(&self, about: &About) -> Result<(), Fault> {
+        if let Some(vectors) = &self.vectors {
+            for generation in 1..=about.generation {
+                vectors.remove_generation(about.document, generation).await?;
+            }
+        }
+        self.catalog.confirm_delete(about.document, VECTORS).await?;
+        self.graph.remove_document(about.document).await?;
+        self.catalog.confirm_delete(about.document, GRAPH).await?;
+        match self.catalog.delete_document(about.document).await? {
+            Deleted::Gone => Ok(()),
+            Deleted::Waiting { sinks } => {
+                Err(Fault::passing(format!("not confirmed yet: {}", sinks.join(", "))))
+            }
+        }
+    }
+}
