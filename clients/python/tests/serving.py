@@ -52,6 +52,7 @@ class Server:
         self._process: subprocess.Popen[str] | None = None
         self.scheme = "http"
         self.port = 0
+        self._has_admin = False
 
     @property
     def url(self) -> str:
@@ -88,7 +89,10 @@ class Server:
             self._process = None
 
     def token(self, role: str) -> str:
-        """Makes a token while the server is down."""
+        """Makes a token while the server is down. A store's first is an admin's."""
+        if role != "admin" and not self._has_admin:
+            self.token("admin")
+        self._has_admin = True
         command = [binary(), "token", "create", "--role", role, "--data-dir", str(self._data)]
         made = subprocess.run(command, capture_output=True, text=True, check=True)
         return made.stdout.strip().splitlines()[-1]

@@ -11,7 +11,7 @@ from windrow._call import Call, Reply, lost, name, not_sent, path
 from windrow._http1 import NotHttp, Reading, written
 from windrow._json import encoded
 from windrow._reading import read
-from windrow._repeat import Attempts, Missed
+from windrow._repeat import AWAY_S, EMPTY_S, Attempts, Missed, Rests
 from windrow._slots import said
 from windrow._sse import Lines
 from windrow._verbs import enqueue, enqueue_slices
@@ -57,6 +57,24 @@ def test_a_refusal_is_an_answer_and_without_an_id_the_first_attempt_stays_unknow
         end = attempts.after(Missed(errors.Conflict("changed", "x")), 60.0, 0.5)
         assert isinstance(end, errors.Conflict)
         assert end.written == expected
+
+
+def test_a_queue_that_is_empty_at_once_is_asked_less_and_less_until_it_waits() -> None:
+    rests = Rests(EMPTY_S)
+    empty = [rests.after_empty(0.0) for _ in range(8)]
+    assert empty == [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.5, 0.5]
+    assert rests.after_empty(20.0) == 0.0, "it waited by itself"
+    assert rests.after_empty(0.004) == pytest.approx(0.006)
+    rests.over()
+    assert rests.after_empty(0.0) == 0.01, "there was something in between"
+
+
+def test_a_server_that_is_away_is_asked_less_and_less_and_not_before_it_said() -> None:
+    rests = Rests(AWAY_S)
+    away, busy = errors.Unreachable("unreachable", "x"), OVERLOADED.error
+    assert [rests.after_error(away) for _ in range(3)] == [0.05, 0.1, 0.2]
+    assert [rests.after_error(busy) for _ in range(2)] == [0.7, 0.8]
+    assert [rests.after_error(away) for _ in range(3)] == [1.6, 2.0, 2.0]
 
 
 @pytest.mark.parametrize(
@@ -170,6 +188,13 @@ def test_an_address_is_a_host_and_a_port(text: str, expected: str) -> None:
 def test_what_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not the address of a server"):
         Client(text)
+
+
+@pytest.mark.parametrize("text", ["http://u:hunter2@x", "u:hunter2@[x", "u:hunter2\u2100@x"])
+def test_what_stands_before_a_host_is_not_shown(text: str) -> None:
+    with pytest.raises(ValueError, match=r"…@\[?x' is not the address") as why:
+        Client(text)
+    assert "hunter2" not in str(why.value)
 
 
 def test_a_token_is_not_shown_and_fits_a_header() -> None:

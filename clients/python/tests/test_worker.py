@@ -359,6 +359,64 @@ def test_a_lease_that_is_lost_is_told_and_somebody_else_settles(
     assert client.show(made.id).result == "in time"
 
 
+def test_a_handler_that_goes_on_after_its_item_is_lost_keeps_no_item_from_others(
+    client: Client, queue: str
+) -> None:
+    begun, may_end = threading.Event(), threading.Event()
+
+    @worker(queue, client=client, lease=0.5)
+    def stubborn(job: Job[int]) -> None:
+        begun.set()
+        assert job.wait_cancelled(PATIENCE_S)
+        assert may_end.wait(PATIENCE_S)
+
+    made = client.enqueue(queue, 1)
+    with stubborn:
+        assert begun.wait(PATIENCE_S)
+        client.cancel(made.id)
+        eventually(lambda: client.show(made.id).status == "cancelled", "the end")
+        engine = stubborn._engine
+        assert engine is not None
+        eventually(lambda: not engine.hand._running, "the word of it")
+        other = client.enqueue(queue, 2)
+        grant = client.claim(queue, wait=20)
+        assert [work.id for work in grant.items] == [other.id]
+        may_end.set()
+
+
+@pytest.mark.parametrize("form", ["thread", "task"])
+def test_what_no_handler_gets_takes_no_place(client: Client, queue: str, form: str) -> None:
+    async def task(job: Job[int]) -> int:
+        return job.payload
+
+    def thread(job: Job[int]) -> int:
+        return job.payload
+
+    handler: Callable[[Any], Any] = task if form == "task" else thread
+    ids = [client.enqueue(queue, word).id for word in ("no", "no number", "7")]
+    with Worker[int](handler, queue, decode=int, client=client):
+        items = [eventually(lambda id=id: ended(client, id), "its end") for id in ids]  # type: ignore[misc]
+    assert [item.status for item in items] == ["failed", "failed", "completed"]
+    assert items[-1].result == 7
+
+
+def test_a_coroutine_that_cannot_be_called_fails_like_any_other(
+    client: Client, quick: Callable[..., str]
+) -> None:
+    """The slot ended with the error, and the item was renewed for ever."""
+    queue = quick(max_attempts=1)
+
+    async def of_nothing() -> None:
+        return None
+
+    ids = [client.enqueue(queue, n).id for n in range(2)]
+    with Worker[int](of_nothing, queue, client=client):  # type: ignore[arg-type]
+        items = [eventually(lambda id=id: ended(client, id), "its end") for id in ids]  # type: ignore[misc]
+    for item in items:
+        assert item.error is not None
+        assert "takes 0 positional arguments" in item.error.message
+
+
 def test_a_stop_hands_back_what_has_not_begun_and_waits_for_what_has(
     client: Client, queue: str
 ) -> None:

@@ -14,6 +14,7 @@ pub mod http;
 pub mod options;
 pub mod repeat;
 pub mod rpc;
+pub mod trust;
 pub mod worker;
 
 pub use address::{Address, NotAnAddress};

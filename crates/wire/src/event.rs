@@ -40,7 +40,8 @@ impl From<&Happened> for Changed {
 #[derive(Clone, PartialEq, Serialize, JsonSchema, Debug)]
 pub struct Moment {
     pub at: Time,
-    /// `create`, `claim`, how an attempt ended (`completed`, `retried`, `expired`, …), or `end`.
+    /// `create`, `claim`, how an attempt ended (`completed`, `retried`, `expired`, …), what an
+    /// operator did (`cancel`, `retry`, `prioritise`), or `end`.
     pub event: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stage: Option<String>,
@@ -53,16 +54,21 @@ pub struct Moment {
     /// What it was from then on, if it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<&'static str>,
+    /// Which operator did it, by the name of the token. Only admins of all tenants are told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
 }
 
 impl Moment {
-    fn new(at: Time, event: &'static str) -> Moment {
-        Moment { at, event, stage: None, attempt: None, worker: None, error: None, status: None }
+    pub fn new(at: Time, event: &'static str) -> Moment {
+        let (stage, worker, by) = (None, None, None);
+        Moment { at, event, stage, attempt: None, worker, error: None, status: None, by }
     }
 }
 
-/// The life of an item, as far as it is kept: its last five attempts.
-pub fn history(of: &Inspected) -> Vec<Moment> {
+/// The life of an item, as far as it is kept: its last five attempts, and what was done to it
+/// beside them.
+pub fn history(of: &Inspected, done: Vec<Moment>) -> Vec<Moment> {
     let stage = |at: u8| of.body.route.stages.get(usize::from(at)).map(|of| of.name.to_string());
     let mut all = vec![Moment::new(Time(of.item.id.created_at()), "create")];
     for attempt in &of.trail.attempts {
@@ -81,6 +87,8 @@ pub fn history(of: &Inspected) -> Vec<Moment> {
         let status = Some(of.item.status().name());
         all.push(Moment { status, ..Moment::new(Time(at), "end") });
     }
-    all.sort_by_key(|moment| moment.at);
+    all.extend(done);
+    // What ends an item is written down after it did; its end comes last all the same.
+    all.sort_by_key(|moment| (moment.at, moment.event == "end"));
     all
 }

@@ -9,6 +9,7 @@ pub mod answer;
 pub mod bounds;
 pub mod bytes;
 pub mod claim;
+pub mod document;
 pub mod event;
 pub mod filter;
 pub mod item;
@@ -20,8 +21,10 @@ pub mod read;
 #[cfg(feature = "rpc")]
 pub mod rpc;
 pub mod schedule;
+pub mod search;
 pub mod settings;
 pub mod settle;
+pub mod source;
 pub mod time;
 mod unread;
 pub mod webhook;

@@ -25,6 +25,11 @@ pub fn list<T: DeserializeOwned + JsonSchema>(bytes: &[u8]) -> Result<Vec<T>, St
     Ok(list.into_iter().map(|Object(read)| read).collect())
 }
 
+/// What is wrong with a text that should be JSON, whatever it says; nothing if it is.
+pub fn syntax(bytes: &[u8]) -> Option<String> {
+    serde_json::from_slice::<serde::de::IgnoredAny>(bytes).err().map(|error| unread(&error))
+}
+
 fn any<T: DeserializeOwned + JsonSchema>(bytes: &[u8]) -> Result<T, String> {
     serde_json::from_slice(bytes).map_err(|error| said::<T>(bytes, &error))
 }
@@ -113,18 +118,24 @@ mod tests {
         assert!(item(r#"{"paylod":1}"#).ends_with(meant));
         assert!(item(r#"{"zzzzzzzz":1}"#).contains("unknown field `zzzzzzzz`, expected one of"));
         let wrong = item(r#"{"priority":"5"}"#);
-        assert!(wrong.starts_with("priority: invalid type: string, expected"), "{wrong}");
-        assert!(item("{} x").contains("trailing"));
+        assert!(
+            wrong.starts_with("priority: expected a whole number from 0 to 255, and it is a text"),
+            "{wrong}"
+        );
+        let at = item(r#"{"not_before":"tomorrow"}"#);
+        let time = "not_before: expected a time like 2026-11-16T08:30:00Z, or milliseconds";
+        assert!(at.starts_with(time) && !at.contains("tomorrow"), "{at}");
+        assert!(item("{} x").contains("more behind the end"));
         assert!(item("\u{feff}{}").contains("byte order mark"));
         assert!(item(" ").contains("empty"));
         let items = list::<NewItem>(br#"[{},{"key":7}]"#).expect_err("a number");
-        assert!(items.starts_with("[1].key: invalid type"), "{items}");
+        assert!(items.starts_with("[1].key: expected a text in quotes"), "{items}");
     }
 
     #[test]
     fn places_are_found_in_depth_and_in_what_is_flattened() {
         let settle = object::<Settle>(br#"{"items":[{"id":"x","outcome":"done"}]}"#);
-        assert!(settle.expect_err("no outcome").starts_with("items[0].outcome: unknown variant"));
+        assert!(settle.expect_err("no outcome").starts_with("items[0].outcome: expected one of"));
         let settings = |text: &str| object::<Settings>(text.as_bytes()).expect_err(text);
         let meant = "unknown field `max_atempts`; `max_attempts` is meant, perhaps";
         assert!(settings(r#"{"max_atempts":1}"#).ends_with(meant));

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::de::{Error, Visitor};
+use serde::de::{Error, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use windrow_core::Timestamp;
 
@@ -34,7 +34,8 @@ impl Visitor<'_> for Reading {
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Time, E> {
-        text.parse().map(Time).or_else(|error| before_all(text).ok_or_else(|| E::custom(error)))
+        let read = text.parse().ok().map(Time).or_else(|| before_all(text));
+        read.ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
     }
 
     fn visit_u64<E: Error>(self, ms: u64) -> Result<Time, E> {

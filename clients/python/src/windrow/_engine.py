@@ -12,15 +12,16 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from . import _verbs as v
 from ._call import Call, named
 from ._hand import AnyJob, Hand, Told
-from ._json import encoded
+from ._parts import parts_of
+from ._repeat import AWAY_S, EMPTY_S, Rests
 from .answers import Grant, Progress, Refused, Settled
 from .client import Client, Cut
-from .errors import Invalid, LeaseLost, Overloaded, Unavailable, WindrowError
+from .errors import Invalid, LeaseLost, NotFound, Overloaded, Unavailable, WindrowError
 from .job import Job
 from .outcomes import Fail, Outcome, Release
 
@@ -32,7 +33,6 @@ SETTLERS = 2
 #: How long handing back may take once the work has ended.
 HAND_BACK_S = 10.0
 _CLAIM_ITEMS_MAX = 1000
-_SPLIT_MAX = 1000
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Engine:
         log.info("stopping; what runs has %g s to end", grace)
         self.hand.close()
         self._cut.now()
-        release = [encoded(Release().wire)]
+        release = parts_of(Release())
         unbegun = self.hand.hand_back(release, also_running=False)
         deadline = time.monotonic() + grace
         while not self._no_grace.is_set() and time.monotonic() < deadline:
@@ -134,30 +134,38 @@ class Engine:
     def end(self, job: AnyJob, outcome: Outcome) -> None:
         """Takes the outcome of a job."""
         try:
-            parts = _parts(outcome)
+            parts = parts_of(outcome)
         except Invalid as why:
-            parts = _parts(Fail(f"the outcome cannot be sent: {why.detail}"))
+            parts = parts_of(Fail(f"the outcome cannot be sent: {why.detail}"))
         if not self.hand.end(job, parts):
             log.debug("the outcome of %s is dropped", job.id)
 
     # Claiming
 
     def _claims(self) -> None:
+        rests = Rests(EMPTY_S)
         while room := self.hand.wait_for_room():
             began = time.monotonic()
             grant = self._claim(min(room, _CLAIM_ITEMS_MAX))
-            if grant is None or grant.lease is None:
-                if self._drain and grant is not None and self._drained():
-                    return
+            if grant is None:
                 continue
-            self._take(grant, began)
+            if grant.lease is not None:
+                rests.over()
+                self._take(grant, began)
+            elif not self._drain:
+                # What an answer took beyond the wait is no rest for a server that is slow.
+                waited = min(time.monotonic() - began, self.plan.wait_s)
+                self._cut.waits(rests.after_empty(waited))
+            elif self._drained():
+                return
 
     def _drained(self) -> bool:
         """Nothing is left to claim; whether nothing is left in hand either."""
         self.hand.wait_until(True, float("inf"))
+        began = time.monotonic()
         grant = self._claim(1, wait_s=0.0)
         if grant is not None and grant.lease is not None:
-            self._take(grant, time.monotonic())
+            self._take(grant, began)
             return False
         self.ended.set()
         return True
@@ -167,7 +175,7 @@ class Engine:
         id = named(None)
         wait = 0.0 if self._drain else self.plan.wait_s
         call = self._claim_call(room, wait if wait_s is None else wait_s, id)
-        away = False
+        away, rests = False, Rests(AWAY_S)
         while True:
             try:
                 grant = self.client.ask(call, within=CLAIM_WITHIN_S, cut=self._cut)
@@ -175,18 +183,21 @@ class Engine:
                     log.info("%s is back", self.client.server)
                 return grant
             except Cut.Off:
-                self._after_cut(self._claim_call(room, 0.0, id))
-                return None
+                break
             except (Unavailable, Overloaded) as why:
                 if not away:
                     log.warning("no work from %s, asking again: %s", self.client.server, why)
                 away = True
+                if self._cut.waits(rests.after_error(why)):
+                    break
             except WindrowError as why:
                 log.error("no work from %s: %s", self.client.server, why)
                 self.failure = why
                 self.hand.close()
                 self.ended.set()
                 return None
+        self._after_cut(self._claim_call(room, 0.0, id))
+        return None
 
     def _claim_call(self, room: int, wait_s: float, id: str) -> Call[Grant]:
         plan = self.plan
@@ -223,6 +234,10 @@ class Engine:
         if time.monotonic() - began > self.plan.lease_s / 3:
             # The answer may be a repeat of one that is old by now.
             held = self._still_held(grant.lease)
+            if held is None:
+                # Nobody knows whether it is still ours, so nobody begins it.
+                self._give_back(grant)
+                return
             jobs = [job for job in jobs if job.id in held]
         if not jobs:
             return
@@ -231,12 +246,17 @@ class Engine:
         else:
             self._give_back(grant)
 
-    def _still_held(self, lease: str) -> set[str]:
+    def _still_held(self, lease: str) -> set[str] | None:
+        """What a lease still holds; None if nobody knows."""
         try:
-            return set(self.client.renew(lease, for_=self.plan.lease_s).held)
-        except WindrowError as why:
+            call = v.renew(lease, for_=self.plan.lease_s)
+            return set(self.client.ask(call, within=self.plan.lease_s / 2).held)
+        except (LeaseLost, NotFound) as why:
             log.warning("what was claimed is lost already: %s", why)
             return set()
+        except WindrowError as why:
+            log.warning("it is not known whether what was claimed is still ours: %s", why)
+            return None
 
     # Renewing
 
@@ -273,18 +293,16 @@ class Engine:
                 self.hand.settled(one.job for one in told)
 
     def _settle(self, lease: str, told: list[Told]) -> None:
-        within = self.plan.lease_s
         try:
             for part in told[0].parts[:-1]:
                 # A large split: its first children go ahead, and the lease is kept.
-                first = self.client.ask(
-                    _settle_call(lease, [(told[0].job.id, part)]), within=within
-                )
-                if isinstance(first[0], Refused):
-                    raise first[0].as_error()
+                [first] = self._asked(_settle_call(lease, [(told[0].job.id, part)]))
+                if isinstance(first, Refused):
+                    self._refused_together(lease, told, first.as_error())
+                    return
             call = _settle_call(lease, [(one.job.id, one.parts[-1]) for one in told])
-            answers = self.client.ask(call, within=within)
-        except Unavailable as why:
+            answers = self._asked(call)
+        except (Unavailable, Overloaded) as why:
             log.warning("%d outcomes could not be told: %s", len(told), why)
             self.hand.settled(one.job for one in told)
             return
@@ -301,6 +319,18 @@ class Engine:
                 over.append(one.job)
         self.hand.settled(over)
 
+    def _asked(self, call: Call[list[Settled | Refused]]) -> list[Settled | Refused]:
+        """Settles, asking again under the same id as long as the lease may last."""
+        until, rests = time.monotonic() + self.plan.lease_s, Rests(AWAY_S)
+        while True:
+            try:
+                return self.client.ask(call, within=max(until - time.monotonic(), 0.0))
+            except (Unavailable, Overloaded) as why:
+                rest = rests.after_error(why)
+                if time.monotonic() + rest >= until:
+                    raise
+            time.sleep(rest)
+
     def _refused_together(self, lease: str, told: list[Told], why: WindrowError) -> None:
         """A whole request was refused: each item is asked for alone, to find the one."""
         if isinstance(why, LeaseLost):
@@ -314,13 +344,13 @@ class Engine:
 
     def _refused(self, told: Told, answer: Refused) -> bool:
         """Whether the item is told of in other words: it must not wait for its lease to end."""
-        if answer.error == "lease_lost":
+        if answer.error in ("lease_lost", "not_found"):
             log.warning("the outcome of %s came too late: %s", told.job.id, answer.detail)
             return False
         log.error("the outcome of %s was refused: %s: %s", told.job.id, answer.error, answer.detail)
         if told.is_second:
             return False
-        failed = _parts(Fail(f"its outcome was refused: {answer.error}: {answer.detail}"))
+        failed = parts_of(Fail(f"its outcome was refused: {answer.error}: {answer.detail}"))
         self.hand.again(Told(told.job, failed, is_second=True))
         return True
 
@@ -328,20 +358,6 @@ class Engine:
     def _thread(what: str, run: Callable[[], None]) -> threading.Thread:
         # A daemon: a handler or a request that hangs must not keep the process alive.
         return threading.Thread(target=run, name=f"windrow-{what}", daemon=True)
-
-
-def _parts(outcome: Outcome) -> list[bytes]:
-    """An outcome as bodies; a split of many children as several."""
-    children = outcome.wire.get("children", ())
-    if len(children) <= _SPLIT_MAX:
-        return [encoded(outcome.wire)]
-    starts = range(0, len(children), _SPLIT_MAX)
-    slices: list[dict[str, Any]] = [
-        {**outcome.wire, "children": children[at : at + _SPLIT_MAX], "more": True} for at in starts
-    ]
-    if not outcome.wire.get("more"):
-        del slices[-1]["more"]
-    return [encoded(one) for one in slices]
 
 
 def _settle_call(lease: str, items: list[tuple[str, bytes]]) -> Call[list[Settled | Refused]]:

@@ -13,14 +13,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from ._parts import SETTLE_BYTES_MAX, SETTLE_ITEMS_MAX
 from .answers import Progress
 from .job import Job
 
 #: How often one lease's progress is told at most.
 PROGRESS_S = 0.2
-#: A settle is not larger than this; the server takes 16 MiB.
-SETTLE_BYTES_MAX = 4 * 1024 * 1024
-SETTLE_ITEMS_MAX = 1000
 
 AnyJob = Job[Any]
 
@@ -67,6 +65,8 @@ class Hand:
         self._outbox: dict[str, deque[Told]] = {}
         self._waiting = 0
         self._running = 0
+        #: Jobs whose handlers are at work, also lost ones: they keep their place until it ends.
+        self._busy = 0
         self._settling = 0
 
     # Claiming
@@ -79,7 +79,7 @@ class Hand:
             return 0 if self.closed else self._room() // self._least * self._least
 
     def _room(self) -> int:
-        return self._limit - self._waiting - self._running
+        return self._limit - self._waiting - self._busy
 
     def _may_claim(self) -> bool:
         room = self._room()
@@ -110,9 +110,17 @@ class Hand:
             job._state = "running"
             self._waiting -= 1
             self._running += 1
+            self._busy += 1
             if self._may_claim():
                 self.room.notify_all()
             return True
+
+    def handled(self, count: int) -> None:
+        """The handler of so many jobs came to its end: there is place for others."""
+        with self.room:
+            self._busy -= count
+            if self._may_claim():
+                self.room.notify_all()
 
     def end(self, job: AnyJob, parts: list[bytes]) -> bool:
         """Takes the outcome of a job; False if it is not ours any more, or has one already."""

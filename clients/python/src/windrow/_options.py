@@ -84,18 +84,26 @@ class Options:
 
 
 def _address(text: str) -> tuple[str, str, int, str, str]:
-    parts = urlsplit(text if "://" in text else f"http://{text}")
+    no_address = f"{_shown(text)!r} is not the address of a server; write http://host:port"
     try:
+        parts = urlsplit(text if "://" in text else f"http://{text}")
         host, port = parts.hostname, parts.port
     except ValueError:
-        host, port = None, None
+        # What it says may quote what we do not show.
+        raise ValueError(no_address) from None
     bad = parts.scheme not in ("http", "https") or not host or "@" in parts.netloc
     if bad or parts.query or parts.fragment or any(c.isspace() for c in text):
-        raise ValueError(f"{text!r} is not the address of a server; write http://host:port")
+        raise ValueError(no_address)
     assert host is not None
     port = port or (7117 if parts.scheme == "http" else 443)
     shown = f"[{host}]" if ":" in host else host
     return parts.scheme, host, port, f"{shown}:{port}", parts.path.rstrip("/")
+
+
+def _shown(text: str) -> str:
+    """An address without what stands before the host, which may be a password."""
+    _, at, host = text.rpartition("@")
+    return f"…@{host}" if at else text
 
 
 def _token_of_environment() -> str | None:

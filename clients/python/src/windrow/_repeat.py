@@ -13,6 +13,10 @@ from .errors import WindrowError
 
 FIRST_S = 0.02
 LAST_S = 2.0
+#: How long a worker rests at first and at most when there was nothing to claim.
+EMPTY_S = (0.01, 0.5)
+#: The same when the server did not answer, or had too much to do.
+AWAY_S = (0.05, 2.0)
 
 
 @dataclass(frozen=True)
@@ -62,3 +66,31 @@ class Attempts:
         elif unknown:
             error.written = "unknown"
         return error
+
+
+class Rests:
+    """How long a worker rests before it asks again for what it did not get: longer each time."""
+
+    def __init__(self, bounds: tuple[float, float]) -> None:
+        self._first, self._last = bounds
+        self._next = self._first
+
+    def after_empty(self, waited: float) -> float:
+        """There was nothing, and the server has waited so long for something."""
+        if waited >= self._next:
+            self.over()
+            return 0.0
+        return self._longer() - waited
+
+    def after_error(self, why: WindrowError) -> float:
+        """There was no answer, or not now."""
+        return max(self._longer(), why.retry_after or 0.0)
+
+    def over(self) -> None:
+        """It got something."""
+        self._next = self._first
+
+    def _longer(self) -> float:
+        rest = self._next
+        self._next = min(rest * 2, self._last)
+        return rest

@@ -63,6 +63,7 @@ class Handling:
                 found.append(job)
             else:
                 engine.end(job, failed)
+                engine.hand.handled(1)
         return found
 
     def _load(self, engine: Engine, job: AnyJob) -> Outcome | None:
@@ -177,6 +178,8 @@ class ThreadSlots:
             handling.raised(self._engine, jobs, why)
         else:
             handling.returned(self._engine, jobs, result)
+        finally:
+            self._engine.hand.handled(len(jobs))
 
 
 class TaskSlots:
@@ -243,9 +246,15 @@ class TaskSlots:
             jobs = await asyncio.to_thread(handling.ready, engine, unit)
         else:
             jobs = handling.ready(engine, unit)
-        if not jobs:
-            return
-        working = asyncio.ensure_future(_awaited(handling.handler(handling.argument(jobs))))
+        if jobs:
+            try:
+                await self._handle(jobs)
+            finally:
+                engine.hand.handled(len(jobs))
+
+    async def _handle(self, jobs: list[AnyJob]) -> None:
+        handling, engine = self._handling, self._engine
+        working = asyncio.ensure_future(_handled(handling.handler, handling.argument(jobs)))
         for job in jobs:
             job._on_lost = lambda: self._call(self._give_up, working, jobs)
             if job.cancelled:
@@ -270,5 +279,6 @@ class TaskSlots:
             working.cancel()
 
 
-async def _awaited(result: Awaitable[Any]) -> Any:
-    return await result
+async def _handled(handler: Callable[[Any], Awaitable[Any]], argument: Any) -> Any:
+    # It is called in here, so that what the call itself raises is the handler's.
+    return await handler(argument)

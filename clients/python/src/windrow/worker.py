@@ -44,7 +44,8 @@ class WorkerOptions(TypedDict, total=False):
     lease: how long an item is ours without a sign of life, in seconds; 60 by default. It is
         renewed at a third of that, and after it a dead worker's items go to others.
     grace: how long what runs may go on after a stop; 30 seconds by default.
-    wait: how long one claim waits for work; 20 seconds by default, 60 at most.
+    wait: how long one claim waits for work; 20 seconds by default, 60 at most. One that does not
+        wait rests before the next, up to half a second.
     stages, kinds, tenants: to take only these.
     name: as others see the worker; by default of the machine and the process.
     client: the client to use; by default one of the environment.

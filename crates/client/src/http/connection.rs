@@ -10,9 +10,9 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
-use super::tls::Trust;
 use crate::address::Address;
 use crate::repeat::Missed;
+use crate::trust::Trust;
 
 type Connection = SendRequest<Full<Bytes>>;
 

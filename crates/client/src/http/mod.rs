@@ -8,7 +8,6 @@ mod connection;
 mod queue;
 mod said;
 mod seen;
-mod tls;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,10 +26,10 @@ use windrow_core::queue::{Answered, Error, Refused};
 
 use self::connection::Pool;
 pub use self::connection::Reply;
-use self::tls::Trust;
 use crate::address::{Address, NotAnAddress};
 use crate::options::Options;
 use crate::repeat::{Attempts, Missed, Next};
+use crate::trust::Trust;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("idempotency-key");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -39,6 +38,8 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 #[derive(Clone, Debug)]
 pub struct Client {
     shared: Arc<Shared>,
+    /// How long a call may take with all its repeats.
+    within: Duration,
 }
 
 #[derive(Debug)]
@@ -100,7 +101,15 @@ impl Client {
         let pool = Pool::new(address, trust, options.idle_max);
         let random = Mutex::new(rand::make_rng());
         let host = host.unwrap_or(HeaderValue::from_static("localhost"));
-        Ok(Client { shared: Arc::new(Shared { pool, options, host, bearer, random }) })
+        let within = options.within;
+        Ok(Client { shared: Arc::new(Shared { pool, options, host, bearer, random }), within })
+    }
+
+    /// The same with another patience: how long a call may take with all its repeats.
+    #[must_use]
+    pub fn patient(mut self, within: Duration) -> Client {
+        self.within = within;
+        self
     }
 
     /// Where the server is.
@@ -154,7 +163,7 @@ impl Client {
             Method::GET => Attempts::of_looking(),
             _ => Attempts::default(),
         };
-        let deadline = Instant::now() + self.shared.options.within + call.wait;
+        let deadline = Instant::now() + self.within + call.wait;
         loop {
             let missed = match self.attempt(call).await {
                 Ok(body) => {

@@ -48,14 +48,14 @@ use windrow_core::limits::{LEASE_MAX_MS, LEASE_MIN_MS};
 use windrow_core::queue::{Error, Queue};
 
 use self::hand::{Bounds, Hand};
-use self::shift::{HAND_BACK, HURRY, Shift};
-use self::slots::{Begin, Bench, ReadBlob};
+use self::shift::{HAND_BACK, HURRY, Rests, Shift};
+use self::slots::{Begin, Crew, ReadBlob};
 use self::token::Token;
 
 pub use self::events::{Endings, Event};
 pub use self::job::{Job, LeaseLost};
 pub use self::outcome::{Done, Handled, Made, Undone};
-pub use self::payload::{FromPayload, NotUnderstood, Raw};
+pub use self::payload::{FromPayload, NotUnderstood, Raw, Unread};
 
 /// A worker that is being described. What is not said is as for the Python client's.
 pub struct Builder<Q> {
@@ -157,7 +157,8 @@ impl<Q: Queue> Builder<Q> {
         self
     }
 
-    /// How long one claim waits for work; 20 seconds by default.
+    /// How long one claim waits for work; 20 seconds by default. After one that does not wait there
+    /// is a rest of up to half a second.
     #[must_use]
     pub fn wait(mut self, wait: Duration) -> Self {
         self.plan.wait = wait;
@@ -238,9 +239,7 @@ impl<Q: Queue> Worker<Q> {
 
     /// The same on a queue that others use too.
     pub fn on_shared(queue: Arc<Q>) -> Builder<Q> {
-        let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        let machine = machine.split_whitespace().next().unwrap_or("worker");
-        let mut claim = Claim::new(format!("{machine}-{}", std::process::id()), "", 1);
+        let mut claim = Claim::new(default_name(), "", 1);
         claim.queues.clear();
         let plan = Plan {
             claim,
@@ -307,14 +306,14 @@ impl<Q: Queue> Worker<Q> {
         let (batch, lease, grace) = (plan.batch.min(items), plan.lease, plan.grace);
         let hand = Arc::new(Hand::new(Bounds { items, batch, lease, drains }));
         let (cut, failure) = (Arc::new(Token::default()), Arc::new(Mutex::new(None)));
-        let bench = Bench {
+        let crew = Crew {
             hand: Arc::clone(&hand),
             runtime: tokio::runtime::Handle::current(),
             concurrency: plan.concurrency,
             read_blob,
             tell: Arc::clone(&plan.tell),
         };
-        if let Err(error) = begin(bench) {
+        if let Err(error) = begin(crew) {
             // Those that have begun end at once.
             hand.close();
             return Err(unstarted(error));
@@ -327,6 +326,7 @@ impl<Q: Queue> Worker<Q> {
             cut: Arc::clone(&cut),
             failure: Arc::clone(&failure),
             is_away: AtomicBool::new(false),
+            rests: Mutex::new(Rests::new()),
             random: Mutex::new(rand::make_rng()),
         };
         let (claiming, keeping) = Arc::new(shift).begin();
@@ -402,6 +402,13 @@ impl Drop for Running {
         self.cut.say();
         self.hand.abandon();
     }
+}
+
+/// A name of the machine and the process, for a worker that was given none.
+pub fn default_name() -> String {
+    let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let machine = machine.split_whitespace().next().unwrap_or("worker");
+    format!("{machine}-{}", std::process::id())
 }
 
 fn unstarted(error: std::io::Error) -> Error {

@@ -3,6 +3,7 @@
 //! A handler returns what it made, which is anything that can be written as JSON, or a [`Done`]
 //! that says more; or an [`Undone`], which any error turns into with `?`.
 
+use std::collections::HashSet;
 use std::error::Error;
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -14,6 +15,10 @@ use windrow_core::limits::{COMMAND_ITEMS_MAX, ERROR_MAX, TEXT_MAX};
 use windrow_core::tally::OnGaps;
 use windrow_core::text::kept;
 use windrow_core::trail::Class;
+
+/// A settle is not larger than this. The server takes four times as much, of which the wire has its
+/// part: base64 alone takes a third more than what it says.
+pub(super) const SETTLE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// What a handler returns.
 pub type Handled<T = ()> = Result<T, Undone>;
@@ -100,14 +105,40 @@ impl Done {
         let Some(mut rest) = self.children else {
             return Told::of(Outcome::Complete { result: self.result, output, spawn: self.spawn });
         };
+        let mut fitting = fitting_of(&rest);
+        if fitting < rest.len()
+            && let Some(ordinal) = twice(&rest)
+        {
+            // The queue cannot tell: what it knows from an earlier slice it takes for a repeat.
+            let message = format!("the ordinal {ordinal} is there twice; each child has its own");
+            return Told::of(Outcome::Fail { class: Class::Other, message });
+        }
         let mut before = Vec::new();
-        while rest.len() > COMMAND_ITEMS_MAX {
-            let after = rest.split_off(COMMAND_ITEMS_MAX);
+        while fitting < rest.len() {
+            let after = rest.split_off(fitting);
             let children = std::mem::replace(&mut rest, after);
             before.push(Outcome::Split { children, more: true, on_gaps, output: None });
+            fitting = fitting_of(&rest);
         }
         Told { before, last: Outcome::Split { children: rest, more: false, on_gaps, output } }
     }
+}
+
+/// How many of the first of these children one settle takes.
+fn fitting_of(children: &[NewChild]) -> usize {
+    let mut bytes = 0;
+    let fitting = children.iter().take(COMMAND_ITEMS_MAX).take_while(|child| {
+        bytes += child.weight();
+        bytes <= SETTLE_BYTES_MAX
+    });
+    // One that is too large by itself goes alone, and the queue says so.
+    fitting.count().max(1)
+}
+
+/// An ordinal that two of these children have.
+fn twice(children: &[NewChild]) -> Option<u32> {
+    let mut seen = HashSet::with_capacity(children.len());
+    children.iter().map(|child| child.ordinal).find(|ordinal| !seen.insert(*ordinal))
 }
 
 /// The work was not done, and what becomes of the item.
@@ -231,19 +262,7 @@ impl Told {
 
     /// About how many bytes it takes to say.
     pub(super) fn weight(&self) -> usize {
-        let len = |bytes: &Option<Vec<u8>>| bytes.as_ref().map_or(0, Vec::len);
-        match &self.last {
-            Outcome::Complete { result, output, spawn } => {
-                let spawned: usize = spawn.iter().map(|item| item.body.weight()).sum();
-                len(result) + len(output) + spawned
-            }
-            Outcome::Split { children, output, .. } => {
-                let each = |child: &NewChild| child.payload.inline_len() + child.route.weight();
-                len(output) + children.iter().map(each).sum::<usize>()
-            }
-            Outcome::Retry { message, .. } | Outcome::Fail { message, .. } => message.len(),
-            _ => 0,
-        }
+        self.last.weight()
     }
 }
 
@@ -259,6 +278,7 @@ fn milliseconds(time: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use windrow_core::item::Payload;
     use windrow_core::route::Route;
 
     use super::*;
@@ -322,5 +342,41 @@ mod tests {
         };
         let slices: Vec<_> = told.before.iter().chain([&told.last]).map(slice).collect();
         assert_eq!(slices, [(0, 1_000, true), (1_000, 1_000, true), (2_000, 500, false)]);
+    }
+
+    /// A child with a payload of so many bytes.
+    fn heavy(ordinal: u32, bytes: usize) -> NewChild {
+        let mut child = NewChild::new(ordinal, "page", Route::single());
+        child.payload = Payload::Inline(vec![b'x'; bytes]);
+        child
+    }
+
+    #[test]
+    fn no_slice_of_a_split_is_larger_than_a_settle_may_be() {
+        // A page that is refused whatever we do stands among those that fit.
+        let bytes = |ordinal| if ordinal == 7 { SETTLE_BYTES_MAX + 1 } else { 16 * 1024 };
+        let children: Vec<NewChild> = (0..900).map(|number| heavy(number, bytes(number))).collect();
+        let told = Done::split(children.clone()).output(&1).told();
+        let mut all = Vec::new();
+        for (at, slice) in told.before.iter().chain([&told.last]).enumerate() {
+            let Outcome::Split { children, more, output, .. } = slice else { panic!("{slice:?}") };
+            let is_last = at == told.before.len();
+            assert_eq!((*more, output.is_some()), (!is_last, is_last));
+            assert!(!children.is_empty());
+            assert!(children.len() == 1 || slice.weight() <= SETTLE_BYTES_MAX);
+            all.extend(children.clone());
+        }
+        assert_eq!(all, children, "each child once, in their order");
+        assert_eq!(told.before.len() + 1, 2 + 4, "as few slices as there may be");
+    }
+
+    #[test]
+    fn a_number_that_two_children_have_is_found_though_they_go_in_two_slices() {
+        let mut children: Vec<NewChild> = (0..1_500).map(|number| heavy(number, 1)).collect();
+        children[1_400].ordinal = 3;
+        let told = Done::split(children).told();
+        let Outcome::Fail { message, .. } = &told.last else { panic!("{told:?}") };
+        assert!(message.contains("the ordinal 3 is there twice"), "{message}");
+        assert!(told.before.is_empty(), "and none of them was created");
     }
 }

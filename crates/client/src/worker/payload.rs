@@ -7,6 +7,9 @@ use serde_json::error::Category;
 
 /// What a handler may take: anything that serde reads from JSON, or [`Raw`].
 pub trait FromPayload: Sized {
+    /// Whether a payload that is kept apart from its item is read for it.
+    const IS_FETCHED: bool = true;
+
     /// Reads a payload. One without bytes is `null`.
     fn read(bytes: Vec<u8>) -> Result<Self, NotUnderstood>;
 }
@@ -24,6 +27,10 @@ pub struct NotUnderstood {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Raw(pub Vec<u8>);
 
+/// A payload that stays where it is, for handlers that do without it or fetch it themselves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Unread;
+
 impl<T: DeserializeOwned> FromPayload for T {
     fn read(bytes: Vec<u8>) -> Result<T, NotUnderstood> {
         json(&bytes)
@@ -33,6 +40,14 @@ impl<T: DeserializeOwned> FromPayload for T {
 impl FromPayload for Raw {
     fn read(bytes: Vec<u8>) -> Result<Raw, NotUnderstood> {
         Ok(Raw(bytes))
+    }
+}
+
+impl FromPayload for Unread {
+    const IS_FETCHED: bool = false;
+
+    fn read(_: Vec<u8>) -> Result<Unread, NotUnderstood> {
+        Ok(Unread)
     }
 }
 

@@ -30,6 +30,8 @@ const CLAIMERS: usize = 4;
 const SETTLERS: usize = 4;
 /// How long to wait before a queue is asked again that did not answer, at first and at most.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
+/// The same of one that was empty and did not wait for more.
+const EMPTY: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(500));
 /// How long handing back may take once the work has ended, and when somebody is in a hurry.
 pub(super) const HAND_BACK: Duration = Duration::from_secs(10);
 pub(super) const HURRY: Duration = Duration::from_secs(2);
@@ -44,7 +46,31 @@ pub(super) struct Shift<Q> {
     /// What made it impossible to go on.
     pub(super) failure: Arc<Mutex<Option<Error>>>,
     pub(super) is_away: AtomicBool,
+    pub(super) rests: Mutex<Rests>,
     pub(super) random: Mutex<StdRng>,
+}
+
+/// How long claims rest that are answered at once with nothing.
+#[derive(Debug)]
+pub(super) struct Rests {
+    next: Duration,
+}
+
+impl Rests {
+    pub(super) const fn new() -> Rests {
+        Rests { next: EMPTY.0 }
+    }
+
+    /// How long to rest after an answer that took so long.
+    fn after(&mut self, is_empty: bool, took: Duration) -> Duration {
+        let rest = self.next.saturating_sub(took);
+        if !is_empty || rest.is_zero() {
+            self.next = EMPTY.0;
+            return Duration::ZERO;
+        }
+        self.next = (self.next * 2).min(EMPTY.1);
+        rest
+    }
 }
 
 /// What a claim came to.
@@ -83,9 +109,23 @@ impl<Q: Queue> Shift<Q> {
             let begun = Instant::now();
             let wait = if ask.waits { self.plan.wait } else { Duration::ZERO };
             match self.claim(ask, wait, self.request()).await {
-                Asked::Answered(granted) => self.take(ask, granted, begun).await,
+                Asked::Answered(granted) => {
+                    self.rest(ask, granted.is_none(), begun.elapsed()).await;
+                    self.take(ask, granted, begun).await;
+                }
                 Asked::Over => self.hand.not_answered(ask),
             }
+        }
+    }
+
+    /// A queue that has nothing and says so at once is not asked again at once: longer each time,
+    /// until it waits or has something.
+    async fn rest(&self, ask: Ask, is_empty: bool, took: Duration) {
+        // One that did not mean to wait is followed by one that does, or by the end.
+        let rest = self.rests.lock().after(is_empty && ask.waits, took);
+        if !rest.is_zero() {
+            // While it rests it counts as asked, so that nobody else asks.
+            let _over = timeout(rest, self.cut.said()).await;
         }
     }
 
@@ -329,4 +369,21 @@ fn retry_after(error: &Error) -> Duration {
 
 fn unanswered() -> Error {
     Error::OutcomeUnknown("the queue did not answer for each item".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_that_is_empty_at_once_is_asked_less_and_less_until_it_has_something() {
+        let (ms, mut rests) = (Duration::from_millis, Rests::new());
+        let mut after = |is_empty, took| rests.after(is_empty, ms(took)).as_millis();
+        let empty: Vec<u128> = (0..8).map(|_| after(true, 0)).collect();
+        assert_eq!(empty, [10, 20, 40, 80, 160, 320, 500, 500]);
+        assert_eq!(after(false, 0), 0, "there may be more");
+        assert_eq!(after(true, 4), 6);
+        assert_eq!(after(true, 100), 0, "it waited by itself");
+        assert_eq!(after(true, 0), 10);
+    }
 }

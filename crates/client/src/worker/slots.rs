@@ -5,11 +5,12 @@
 //! each. Turns what a handler returns, or its panic, into an outcome.
 
 use std::any::Any;
+use std::future::ready;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::Poll;
-use std::thread;
+use std::task::{Context, Poll, Wake};
+use std::thread::{self, Thread};
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
@@ -24,7 +25,7 @@ use windrow_core::queue::Work;
 use windrow_core::trail::Class;
 
 use super::events::Event;
-use super::hand::{Claimed, Ended, Hand, Next};
+use super::hand::{Bench, Claimed, Ended, Hand, Next};
 use super::job::{At, Job, is_last_stage};
 use super::outcome::{Handled, Made, Told, words};
 use super::payload::FromPayload;
@@ -35,7 +36,7 @@ type BlobRead = Pin<Box<dyn Future<Output = Result<Vec<u8>, String>> + Send>>;
 
 /// What slots work with.
 #[derive(Clone)]
-pub(super) struct Bench {
+pub(super) struct Crew {
     pub(super) hand: Arc<Hand>,
     pub(super) runtime: Handle,
     pub(super) concurrency: usize,
@@ -44,7 +45,7 @@ pub(super) struct Bench {
 }
 
 /// Begins to work with a handler.
-pub(super) type Begin = Box<dyn FnOnce(Bench) -> std::io::Result<()> + Send>;
+pub(super) type Begin = Box<dyn FnOnce(Crew) -> std::io::Result<()> + Send>;
 
 /// Slots for a handler that is a future.
 pub(super) fn tasks<P, R, F, Fut>(handler: F) -> Begin
@@ -55,25 +56,26 @@ where
     Fut: Future<Output = Handled<R>> + Send + 'static,
 {
     let handler = Arc::new(handler);
-    Box::new(move |bench| {
+    Box::new(move |crew| {
         let cores = thread::available_parallelism().map_or(2, usize::from);
-        let threads = bench.concurrency.min(cores);
+        let threads = crew.concurrency.min(cores);
         for number in 0..threads {
             let slots =
-                bench.concurrency / threads + usize::from(number < bench.concurrency % threads);
-            let (bench, handler) = (bench.clone(), Arc::clone(&handler));
+                crew.concurrency / threads + usize::from(number < crew.concurrency % threads);
+            let (crew, handler) = (crew.clone(), Arc::clone(&handler));
+            let bench = crew.hand.bench();
             spawn(number, move || {
-                let runtime = bench.runtime.clone();
-                let each = (0..slots).map(|_| slot(&bench, &*handler));
+                let each = (0..slots).map(|_| slot(&crew, &bench, &*handler));
                 let mut all: FuturesUnordered<_> = each.collect();
-                runtime.block_on(async { while all.next().await.is_some() {} });
+                crew.runtime.block_on(async { while all.next().await.is_some() {} });
             })?;
         }
         Ok(())
     })
 }
 
-/// Slots for a handler that blocks its thread.
+/// Slots for a handler that blocks its thread. It is called outside of a runtime, where it may wait
+/// for a future of its own.
 pub(super) fn threads<P, R, F>(handler: F) -> Begin
 where
     P: FromPayload,
@@ -81,10 +83,16 @@ where
     F: Fn(Job<P>) -> Handled<R> + Send + Sync + 'static,
 {
     let handler = Arc::new(handler);
-    Box::new(move |bench| {
-        for number in 0..bench.concurrency {
-            let (bench, handler) = (bench.clone(), Arc::clone(&handler));
-            spawn(number, move || blocking_slot(&bench, &*handler))?;
+    Box::new(move |crew| {
+        // A thread that waits here does nothing else, so any of them will do.
+        let bench = crew.hand.bench();
+        for number in 0..crew.concurrency {
+            let (crew, handler) = (crew.clone(), Arc::clone(&handler));
+            let bench = Arc::clone(&bench);
+            spawn(number, move || {
+                let _inside = crew.runtime.enter();
+                park_on(slot(&crew, &bench, &|job| ready(handler(job))));
+            })?;
         }
         Ok(())
     })
@@ -96,8 +104,26 @@ fn spawn(number: usize, run: impl FnOnce() + Send + 'static) -> std::io::Result<
     thread::Builder::new().name(format!("windrow-slot-{number}")).spawn(run).map(drop)
 }
 
+/// Waits for a future as a runtime would, without being one.
+fn park_on<T>(future: impl Future<Output = T>) -> T {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Arc::new(Unpark(thread::current())).into();
+    let (mut future, mut context) = (pin!(future), Context::from_waker(&waker));
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(made) => return made,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
 /// Does one item after another.
-async fn slot<P, R, F, Fut>(bench: &Bench, handler: &F)
+async fn slot<P, R, F, Fut>(crew: &Crew, bench: &Bench, handler: &F)
 where
     P: FromPayload,
     R: Made,
@@ -106,22 +132,22 @@ where
 {
     let (mut ended, mut now) = (None, Instant::now());
     loop {
-        match bench.hand.next(ended.take(), now) {
+        match crew.hand.next(ended.take(), now) {
             Next::Work(claimed) => {
-                let (at, work, begun) = (bench.at(&claimed), claimed.work, now);
+                let (at, work, begun) = (crew.at(&claimed), claimed.work, now);
                 let (id, place, is_last) = (work.id, at.place, is_last_stage(&work));
                 let handled = caught(async {
-                    let job = bench.job(work, at).await?;
+                    let job = crew.job(work, at).await?;
                     Ok(Told::handled(handler(job).await, is_last))
                 });
-                let told = bench.told(id, handled.await);
+                let told = crew.told(id, handled.await);
                 now = Instant::now();
                 ended = Some(Ended { place, told, took: now - begun });
                 // Others on this thread want a turn too.
                 consume_budget().await;
             }
             Next::Wait => {
-                bench.hand.work().await;
+                crew.hand.work(bench).await;
                 now = Instant::now();
             }
             Next::Over => return,
@@ -129,39 +155,7 @@ where
     }
 }
 
-/// The same outside of a runtime, where a handler may block, or run a future of its own.
-fn blocking_slot<P, R, F>(bench: &Bench, handler: &F)
-where
-    P: FromPayload,
-    R: Made,
-    F: Fn(Job<P>) -> Handled<R>,
-{
-    let _inside = bench.runtime.enter();
-    let (mut ended, mut now) = (None, Instant::now());
-    loop {
-        match bench.hand.next(ended.take(), now) {
-            Next::Work(claimed) => {
-                let (at, work, begun) = (bench.at(&claimed), claimed.work, now);
-                let (id, place, is_last) = (work.id, at.place, is_last_stage(&work));
-                let job = bench.runtime.block_on(caught(bench.job(work, at)));
-                let handled = job.and_then(|job| {
-                    let run = || Ok(Told::handled(handler(job?), is_last));
-                    catch_unwind(AssertUnwindSafe(run)).map_err(|panic| text(&*panic))
-                });
-                let told = bench.told(id, handled);
-                now = Instant::now();
-                ended = Some(Ended { place, told, took: now - begun });
-            }
-            Next::Wait => {
-                bench.runtime.block_on(bench.hand.work());
-                now = Instant::now();
-            }
-            Next::Over => return,
-        }
-    }
-}
-
-impl Bench {
+impl Crew {
     fn at(&self, claimed: &Claimed) -> At {
         let token = Arc::clone(&claimed.token);
         At { hand: Arc::clone(&self.hand), place: claimed.place, token }
@@ -171,6 +165,10 @@ impl Bench {
     async fn job<P: FromPayload>(&self, mut work: Work, at: At) -> Result<Job<P>, Told> {
         let bytes = match std::mem::take(&mut work.body.payload) {
             Payload::Inline(bytes) => bytes,
+            blob if !P::IS_FETCHED => {
+                work.body.payload = blob;
+                Vec::new()
+            }
             blob @ Payload::Blob(_) => {
                 work.body.payload = blob;
                 let unread = "this worker has no way to read payloads that are kept apart";

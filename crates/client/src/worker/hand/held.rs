@@ -16,13 +16,11 @@ use windrow_core::trail::{Ending, Progress};
 use windrow_core::{ItemId, LeaseId};
 
 use super::super::events::Endings;
-use super::super::outcome::Told;
+use super::super::outcome::{SETTLE_BYTES_MAX, Told};
 use super::super::token::Token;
 
 /// How often one lease's progress is told at most.
 const PROGRESS: Duration = Duration::from_millis(200);
-/// A settle is not larger than this; the server takes 16 MiB.
-const SETTLE_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// A handler that takes less is quick: its outcome goes along with those that end right after it.
 pub(super) const QUICK: Duration = Duration::from_micros(100);
 /// How long it waits for them at most.

@@ -6,6 +6,8 @@
 mod held;
 
 use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -22,8 +24,6 @@ use super::events::Endings;
 #[derive(Debug)]
 pub(super) struct Hand {
     inside: Mutex<Inside>,
-    /// There is an item to work on.
-    work: Notify,
     /// Something has ended: there may be room, or nothing left.
     less: Notify,
     /// There is an outcome to send.
@@ -35,11 +35,34 @@ pub(super) struct Hand {
 #[derive(Debug)]
 struct Inside {
     held: Held,
-    /// Slots that wait for an item, and whoever waits for less.
-    slots_waiting: usize,
+    /// Where slots wait for an item.
+    benches: Vec<Arc<Bench>>,
+    /// How many wait for less.
     less_waiting: usize,
     /// The heart has nothing to wait for.
     heart_rests: bool,
+}
+
+/// Where slots wait of which any can begin when another can: all threads that do nothing else, or
+/// all slots of one thread. While a handler blocks a thread, nobody who waits there can begin.
+#[derive(Debug, Default)]
+pub(super) struct Bench {
+    /// There is an item to work on.
+    work: Notify,
+    /// How many wait. Changes under the lock of the hand alone.
+    waiting: AtomicUsize,
+}
+
+impl Bench {
+    /// Wakes as many as there are items, if so many wait.
+    fn call(&self, items: usize) {
+        let waiting = self.waiting.load(Ordering::Relaxed);
+        let called = items.min(waiting);
+        self.waiting.store(waiting - called, Ordering::Relaxed);
+        for _ in 0..called {
+            self.work.notify_one();
+        }
+    }
 }
 
 /// What a slot does next.
@@ -54,10 +77,9 @@ pub(super) enum Next {
 impl Hand {
     pub(super) fn new(bounds: Bounds) -> Hand {
         let held = Held::new(bounds);
-        let inside = Inside { held, slots_waiting: 0, less_waiting: 0, heart_rests: false };
+        let inside = Inside { held, benches: Vec::new(), less_waiting: 0, heart_rests: false };
         Hand {
             inside: Mutex::new(inside),
-            work: Notify::new(),
             less: Notify::new(),
             post: Notify::new(),
             beat: Notify::new(),
@@ -82,20 +104,16 @@ impl Hand {
         let items = items.unwrap_or_default();
         inside.held.answered(ask, Some(items.len()));
         let is_taken = !inside.held.is_closed || items.is_empty();
-        let mut woken = 0;
         if let Some(lease) = lease.filter(|_| is_taken && !items.is_empty()) {
-            woken = items.len().min(inside.slots_waiting);
-            inside.slots_waiting -= woken;
+            let count = items.len();
             inside.held.add(lease, items, Instant::now());
+            // On every bench: nobody knows on which of them a thread is blocked.
+            inside.benches.iter().for_each(|bench| bench.call(count));
             if std::mem::take(&mut inside.heart_rests) {
                 self.beat.notify_one();
             }
         }
         self.tell(&mut inside);
-        drop(inside);
-        for _ in 0..woken {
-            self.work.notify_one();
-        }
         is_taken
     }
 
@@ -107,6 +125,13 @@ impl Hand {
     }
 
     // Working
+
+    /// A place for slots to wait.
+    pub(super) fn bench(&self) -> Arc<Bench> {
+        let bench = Arc::<Bench>::default();
+        self.inside.lock().benches.push(Arc::clone(&bench));
+        bench
+    }
 
     /// Takes the outcome of an item and gives the next one.
     pub(super) fn next(&self, ended: Option<Ended>, now: Instant) -> Next {
@@ -125,17 +150,17 @@ impl Hand {
         next
     }
 
-    /// Waits until there may be an item.
-    pub(super) async fn work(&self) {
-        let mut work = pin!(self.work.notified());
+    /// Waits on a bench until there may be an item.
+    pub(super) async fn work(&self, bench: &Bench) {
+        let mut work = pin!(bench.work.notified());
         // From here on it cannot be missed.
         work.as_mut().enable();
         {
-            let mut inside = self.inside.lock();
+            let inside = self.inside.lock();
             if inside.held.is_closed || inside.held.has_work() {
                 return;
             }
-            inside.slots_waiting += 1;
+            bench.waiting.fetch_add(1, Ordering::Relaxed);
         }
         work.await;
     }
@@ -307,13 +332,57 @@ impl Hand {
 
     fn tell_all(&self) {
         let mut inside = self.inside.lock();
-        (inside.slots_waiting, inside.less_waiting) = (0, 0);
+        inside.less_waiting = 0;
+        for bench in &inside.benches {
+            bench.waiting.store(0, Ordering::Relaxed);
+            bench.work.notify_waiters();
+        }
         drop(inside);
-        self.work.notify_waiters();
         self.less.notify_waiters();
         self.post.notify_waiters();
         // The next settler that looks finds what was handed back.
         self.post.notify_one();
         self.beat.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::task::Poll;
+
+    use windrow_core::item::Body;
+
+    use super::*;
+
+    fn work(id: u128) -> Work {
+        let body = Body::new("t", "q");
+        let (stage, input, parent) = ("one".into(), None, None);
+        Work { id: ItemId(id), body, stage, attempt: 1, priority: 5, parent, input }
+    }
+
+    #[tokio::test]
+    async fn an_item_calls_somebody_on_every_bench_since_one_of_them_may_be_blocked() {
+        let lease = Duration::from_secs(30);
+        let hand = Hand::new(Bounds { items: 4, batch: 4, lease, drains: false });
+        let (blocked, free) = (hand.bench(), hand.bench());
+        let (mut first, mut second) = (pin!(hand.work(&blocked)), pin!(hand.work(&blocked)));
+        let mut third = pin!(hand.work(&free));
+        poll_fn(|context| {
+            assert!(first.as_mut().poll(context).is_pending());
+            assert!(second.as_mut().poll(context).is_pending());
+            assert!(third.as_mut().poll(context).is_pending());
+            Poll::Ready(())
+        })
+        .await;
+        let ask = hand.ask().await.expect("there is room");
+        assert!(hand.take(ask, Some((LeaseId(1), vec![work(1)]))));
+        // Those who came first are on a thread that is held up: nobody polls them.
+        tokio::time::timeout(lease, third).await.expect("it is called too");
+        assert!(matches!(hand.next(None, Instant::now()), Next::Work(_)));
+        first.await;
+        assert!(matches!(hand.next(None, Instant::now()), Next::Wait), "it came too late");
+        let is_called = poll_fn(|context| Poll::Ready(second.as_mut().poll(context).is_ready()));
+        assert!(!is_called.await, "one item calls one of a bench");
     }
 }

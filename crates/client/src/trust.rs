@@ -1,4 +1,4 @@
-//! Whom a client trusts over https.
+//! Whom whoever calls over https trusts.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -21,27 +21,35 @@ const SYSTEM_ROOTS: [&str; 4] = [
 
 /// Certificates that are trusted, read when the first connection needs them.
 #[derive(Debug)]
-pub(super) struct Trust {
+pub struct Trust {
     roots: Option<PathBuf>,
-    read: OnceLock<Result<Arc<ClientConfig>, String>>,
+    read: OnceLock<Arc<ClientConfig>>,
 }
 
 impl Trust {
     /// Those in a file, or the system's.
-    pub(super) fn in_file(roots: Option<PathBuf>) -> Trust {
+    pub fn in_file(roots: Option<PathBuf>) -> Trust {
         Trust { roots, read: OnceLock::new() }
     }
 
     /// An encrypted connection, if the other side proves to be this host.
-    pub(super) async fn connect(
+    pub async fn connect(
         &self,
         host: &str,
         stream: TcpStream,
     ) -> Result<TlsStream<TcpStream>, String> {
-        let config = self.read.get_or_init(|| read(self.roots.as_deref())).clone()?;
         let name = ServerName::try_from(host.to_owned()).map_err(|error| error.to_string())?;
-        let connected = TlsConnector::from(config).connect(name, stream).await;
+        let connected = TlsConnector::from(self.config()?).connect(name, stream).await;
         connected.map_err(|error| error.to_string())
+    }
+
+    /// What could not be read may be there the next time.
+    fn config(&self) -> Result<Arc<ClientConfig>, String> {
+        if let Some(config) = self.read.get() {
+            return Ok(config.clone());
+        }
+        let config = read(self.roots.as_deref())?;
+        Ok(self.read.get_or_init(|| config).clone())
     }
 }
 
