@@ -16,6 +16,7 @@ use windrow_store::blobs::{
     collect_dropped, collect_old, put,
 };
 
+use crate::documents::Documents;
 use crate::store::{AnyStore, Queue};
 
 /// How often the bytes of blobs that lost their last reference are removed.
@@ -65,7 +66,7 @@ pub(crate) async fn keep(
 }
 
 /// Tells the queue of durable bytes, and looks whether they are still there.
-async fn known(queue: &Queue, tenant: &Arc<str>, blob: BlobRef) -> Result<(), NotKept> {
+pub(crate) async fn known(queue: &Queue, tenant: &Arc<str>, blob: BlobRef) -> Result<(), NotKept> {
     queue.submit(Command::Blob { tenant: Arc::clone(tenant), blob }).await?;
     match queue.store().touch(tenant, blob, queue.clock().now()).await {
         Err(BlobError::NotFound) => Err(BlobError::Gone.into()),
@@ -74,18 +75,19 @@ async fn known(queue: &Queue, tenant: &Arc<str>, blob: BlobRef) -> Result<(), No
 }
 
 /// Removes bytes that nobody needs, for as long as the server runs.
-pub(crate) async fn collect(queue: Arc<Queue>) {
+pub(crate) async fn collect(queue: Arc<Queue>, keeper: Arc<Documents>) {
     let mut ticks = tokio::time::interval(DROPPED_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut old_at = Instant::now();
     let mut is_well = true;
     loop {
         let now = ticks.tick().await;
-        let mut collected = collect_dropped(queue.store(), queue.store()).await.map(drop);
+        let mut collected = collect_dropped(queue.store(), queue.store(), &*keeper).await.map(drop);
         if collected.is_ok() && now >= old_at {
             old_at = now + OLD_EVERY;
             let time = queue.clock().now();
-            collected = collect_old(queue.store(), queue.store(), time).await.map(drop);
+            let (store, keeper) = (queue.store(), &*keeper);
+            collected = collect_old(store, store, keeper, time).await.map(drop);
         }
         // What was not collected now is collected later; it is said once.
         if let (Err(error), true) = (&collected, is_well) {

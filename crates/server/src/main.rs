@@ -2,19 +2,23 @@
 
 mod auth;
 mod backups;
+mod bars;
 mod blobs;
 mod bulk;
 mod cli;
 mod config;
 mod demo;
+mod documents;
 mod health;
 mod http;
 mod logs;
 mod metrics;
+mod named;
 #[cfg(feature = "otel")]
 mod otel;
 mod rpc;
 mod schedules;
+mod sources;
 mod store;
 mod supervisor;
 mod tls;

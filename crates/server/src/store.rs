@@ -19,7 +19,7 @@ use windrow_store::embedded::disk::RealDisk;
 use windrow_store::embedded::{Embedded, Options, Running};
 use windrow_store::postgres::Postgres;
 
-use crate::cli::data_dir::{not_opened, to_use};
+use crate::cli::data_dir::{not_opened, to_open, to_use};
 use crate::cli::place::Place;
 
 /// The queue of a server.
@@ -66,8 +66,7 @@ impl Open {
 
     fn directory(path: &Path) -> anyhow::Result<Open> {
         to_use(path)?;
-        let disk = RealDisk::open(path).with_context(|| path.display().to_string())?;
-        let opened = Embedded::open(Arc::new(disk), Options::default());
+        let opened = Embedded::open(Arc::new(to_open(path)?), Options::default());
         let running = opened.map_err(|error| not_opened(path, &error))?.run()?;
         let clock = SystemClock::new(running.latest());
         let apart = path.join(DIRECTORY);

@@ -8,15 +8,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use anyhow::Context as _;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::pem::{self, PemObject as _};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
 use tokio_rustls::rustls::sign::CertifiedKey;
+use tokio_rustls::rustls::{Error, ServerConfig};
 use tokio_rustls::server::TlsStream;
 
 /// How long a handshake may take.
@@ -82,18 +81,74 @@ impl ResolvesServerCert for Shown {
 fn read(Files { certificate, key }: &Files) -> anyhow::Result<Arc<CertifiedKey>> {
     let chain = certificates(certificate)?;
     let shown = key.display();
-    let private = PrivateKeyDer::from_pem_file(key)
-        .with_context(|| format!("cannot read a private key in PEM from {shown}"))?;
-    let certified = CertifiedKey::from_der(chain, private, &ring::default_provider())
-        .with_context(|| format!("{shown} is not the key of {}", certificate.display()))?;
+    let private = PrivateKeyDer::from_pem_slice(&bytes_of(key, "the key")?);
+    let private = private.map_err(|error| not_pem(key, "private key", "PRIVATE KEY", &error))?;
+    let certified = CertifiedKey::from_der(chain, private, &ring::default_provider());
+    let certified = certified.map_err(|error| match error {
+        Error::InconsistentKeys(_) => anyhow::anyhow!(
+            "{shown} is not the key of {}; the certificate is the one that was made from this key, \
+             the server's own first and its chain behind it",
+            certificate.display()
+        ),
+        Error::InvalidCertificate(_) => {
+            anyhow::anyhow!("{} holds something that is no certificate", certificate.display())
+        }
+        _ => anyhow::anyhow!(
+            "{shown} holds a key of a kind that is not used here; make one of RSA, ECDSA (P-256 or \
+             P-384) or Ed25519"
+        ),
+    })?;
     Ok(Arc::new(certified))
 }
 
 /// The certificates in a PEM file, of which there must be one.
 pub(crate) fn certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
-    let wrong = || format!("cannot read certificates in PEM from {}", path.display());
-    let all: Result<Vec<_>, _> = CertificateDer::pem_file_iter(path).with_context(wrong)?.collect();
-    let all = all.with_context(wrong)?;
-    anyhow::ensure!(!all.is_empty(), "there is no certificate in {}", path.display());
+    let bytes = bytes_of(path, "certificates")?;
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
+    let no = |error: &pem::Error| not_pem(path, "certificate", "CERTIFICATE", error);
+    let all = all.map_err(|error| no(&error))?;
+    if all.is_empty() {
+        return Err(no(&pem::Error::NoItemsFound));
+    }
     Ok(all)
+}
+
+/// What stands in a file that somebody named.
+fn bytes_of(path: &Path, what: &str) -> anyhow::Result<Vec<u8>> {
+    std::fs::read(path).map_err(|error| {
+        let (shown, why) = (path.display(), error.kind());
+        match why {
+            io::ErrorKind::NotFound => {
+                anyhow::anyhow!("{what} cannot be read: there is no file {shown}")
+            }
+            io::ErrorKind::PermissionDenied => anyhow::anyhow!(
+                "{what} cannot be read: this user may not read {shown}; give it to whoever runs \
+                 this, with mode 600"
+            ),
+            _ => anyhow::anyhow!("{what} cannot be read from {shown}: {error}"),
+        }
+    })
+}
+
+/// What is wrong with a file that should be PEM, and what it looks like.
+fn not_pem(path: &Path, what: &str, section: &str, error: &pem::Error) -> anyhow::Error {
+    let (shown, begins) = (path.display(), format!("-----BEGIN {section}-----"));
+    match error {
+        pem::Error::NoItemsFound => anyhow::anyhow!(
+            "there is no {what} in {shown}; in PEM one begins with {begins} (`openssl` makes PEM \
+             of DER)"
+        ),
+        _ => anyhow::anyhow!(
+            "{shown} is damaged: what begins with -----BEGIN there is not PEM to its end; copy it \
+             again, whole"
+        ),
+    }
+}
+
+/// Whether somebody begins to speak HTTP without TLS: a method, where a handshake is expected.
+/// Nothing if nobody says anything for as long as a handshake may take.
+pub(crate) async fn is_plain(stream: &TcpStream) -> Option<bool> {
+    let mut first = [0];
+    let peeked = tokio::time::timeout(HANDSHAKE_WITHIN, stream.peek(&mut first)).await.ok()?;
+    Some(matches!(peeked, Ok(1)) && first[0].is_ascii_uppercase())
 }

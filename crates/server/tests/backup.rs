@@ -6,7 +6,7 @@ mod rig;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -18,6 +18,7 @@ use windrow_core::command::{Claim, NewItem, Outcome};
 use windrow_core::item::{Body, Payload};
 use windrow_core::queue::Queue as _;
 use windrow_core::{ItemId, Timestamp};
+use windrow_store::embedded::disk::{Disk as _, RealDisk};
 use windrow_testkit::servers::process::until;
 
 use rig::{Data, Server};
@@ -330,6 +331,10 @@ fn what_cannot_be_restored_is_refused_and_leaves_nothing_behind() {
     let other = refused(&["backup", text(&archive), foreign.place()[0], foreign.place()[1]]);
     assert!(other.contains("backups of another store"), "{other}");
     let used = refused(&["backup", text(&foreign.0), data.place()[0], data.place()[1]]);
+    assert!(used.contains("which holds a store"), "{used}");
+    let odd = Data::new("refused-odd");
+    std::fs::write(odd.0.join("notes.txt"), "something else").unwrap();
+    let used = refused(&["backup", text(&odd.0), data.place()[0], data.place()[1]]);
     assert!(used.contains("holds other files and no backup"), "{used}");
 }
 
@@ -357,6 +362,63 @@ fn a_restore_that_was_interrupted_is_no_store_and_can_be_done_again() {
     assert!(said.contains("run the same `windrow restore` again"), "{said}");
     windrow(&["restore", text(&archive), "--data-dir", text(&to)]);
     assert_eq!(items(&to).len(), 3);
+}
+
+/// A process that does not outlive its test.
+struct Ends(Child);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _gone = self.0.kill();
+        let _reaped = self.0.wait();
+    }
+}
+
+#[test]
+fn a_directory_is_nobody_elses_while_something_is_restored_into_it() {
+    let (_data, place, archive) = archive_of("under-way", 3);
+    let to = place.0.join("to");
+    // A file that nobody writes yet holds the restore up, in the middle.
+    let blob = archive.join(format!("blobs/{}-{}.blob", "0".repeat(16), "0".repeat(64)));
+    std::fs::create_dir_all(archive.join("blobs")).unwrap();
+    assert!(Command::new("mkfifo").arg(&blob).status().unwrap().success());
+    let restore = Command::new(env!("CARGO_BIN_EXE_windrow"))
+        .args(["restore", text(&archive), "--data-dir", text(&to)])
+        .stdout(Stdio::null())
+        .spawn();
+    let mut restore = Ends(restore.unwrap());
+    assert!(until(PATIENCE, || to.join("segment-0000000001.log").exists()));
+    let holder = format!("{} is in use by pid {}", to.display(), restore.0.id());
+    let others = [
+        vec!["restore", text(&archive), "--data-dir", text(&to)],
+        vec!["serve", "--listen", "127.0.0.1:0", "--data-dir", text(&to)],
+        vec!["stats", "--data-dir", text(&to)],
+        vec!["check", text(&to)],
+    ];
+    for other in &others {
+        let said = refused(other);
+        assert!(said.contains(&holder), "windrow {other:?}: {said}");
+    }
+    drop(std::fs::OpenOptions::new().write(true).open(&blob).unwrap());
+    assert!(restore.0.wait().unwrap().success(), "nobody came in between");
+    assert_eq!(items(&to).len(), 3);
+}
+
+#[test]
+fn a_server_waits_for_a_command_that_has_its_directory_for_a_moment() {
+    let (data, _place, _archive) = archive_of("moment", 3);
+    let held = RealDisk::open(&data.0).unwrap().lock().unwrap();
+    let command = std::thread::spawn(move || {
+        until(Duration::from_millis(500), || false);
+        drop(held);
+    });
+    let server = Server::start(&data.place(), &[]);
+    command.join().unwrap();
+    assert_eq!(server.get("/api/v1/queue/stats").json()["pending"], json!(3));
+    // Nobody waits for a server, which stays: it is asked instead.
+    assert!(windrow(&["stats", data.place()[0], data.place()[1]]).contains('3'));
+    server.stop();
 }
 
 #[test]

@@ -158,6 +158,46 @@ fn a_schema_is_looked_at_printed_and_brought_up_to_date() {
     }
 }
 
+/// Any command brought the schema of a database up to date, under servers of another version.
+#[test]
+fn only_a_server_or_migrate_changes_a_schema() {
+    let server = Server::start();
+    let url = &*server.url();
+    let steps = "select count(*) from windrow.migrations";
+    for words in [&["list"][..], &["enqueue", "q"], &["stats"], &["token", "list"]] {
+        refused(&[words, &["--store", url]].concat(), "`windrow migrate` makes an empty one");
+    }
+    assert_eq!(server.psql("select count(*) from pg_namespace where nspname = 'windrow'"), "0");
+    // Whoever says that there is to be a store makes one, as in a directory.
+    succeeds(&["token", "create", "--role", "admin", "--store", url]);
+    let all = server.psql(steps);
+    succeeds(&["list", "--store", url]);
+    let last = "delete from windrow.migrations where number = \
+                (select max(number) from windrow.migrations)";
+    server.psql(last);
+    let older = server.psql(steps);
+    assert_ne!(older, all);
+    for words in
+        [&["list"][..], &["enqueue", "q", "--create"], &["token", "create", "--role=viewer"]]
+    {
+        refused(&[words, &["--store", url]].concat(), "run `windrow migrate` first");
+    }
+    assert_eq!(server.psql(steps), older);
+}
+
+/// The queue was listed as if nobody waited.
+#[test]
+fn queues_are_not_listed_when_the_store_does_not_say_who_waits() {
+    let server = Server::start();
+    let url = &*server.url();
+    succeeds(&["enqueue", "q", "--create", "--store", url]);
+    assert!(succeeds(&["queues", "--json", "--store", url]).contains("\"waiting_since\":\"20"));
+    server.psql("alter function windrow.seats(int) rename to seats_gone");
+    refused(&["queues", "--store", url], "nothing was written");
+    server.psql("alter function windrow.seats_gone(int) rename to seats");
+    assert!(succeeds(&["queues", "--json", "--store", url]).contains("\"waiting_since\":\"20"));
+}
+
 #[test]
 fn a_store_moves_there_and_back_and_its_dump_is_the_same() {
     let (server, scratch) = (Server::start(), Scratch::new("move"));

@@ -105,12 +105,14 @@ fn the_steps_of_the_container_give_a_program_that_serves() {
     };
     let copied = format!("{out}/windrow");
     assert!(steps.iter().any(|words| words[0] == "COPY" && words.contains(&copied)));
-    // As the container does it, but with this machine's profile and into the test's directory.
+    // As the container does it, but with this machine's profile, into the test's directory, and
+    // with the features that the whole workspace asks for: so everything is built already.
     let target = Path::new(env!("CARGO_BIN_EXE_windrow")).ancestors().nth(2).unwrap();
     let built = Command::new(root.join(script))
         .arg(place.0.join("out"))
         .current_dir(&root)
         .env("PROFILE", "dev")
+        .env("PACKAGES", "--workspace")
         .env("CARGO_TARGET_DIR", target)
         .status()
         .unwrap();

@@ -170,11 +170,12 @@ fn a_server_that_is_away_or_does_not_know_the_token_is_said() {
     let data = Data::new("doctor-server");
     let nowhere = ["--server", "http://127.0.0.1:1"];
     says(&mut doctor(&data.0, &nowhere), "server", "problem", "windrow serve");
-    let made = Command::new(env!("CARGO_BIN_EXE_windrow"))
-        .args(["token", "create", "--role", "viewer", "--tenant", "acme"])
-        .args(data.place())
-        .output()
-        .unwrap();
+    let create = |role: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_windrow"));
+        command.args(["token", "create", "--role"]).args(role).args(data.place()).output().unwrap()
+    };
+    assert!(create(&["admin"]).status.success());
+    let made = create(&["viewer", "--tenant", "acme"]);
     let token = String::from_utf8(made.stdout).unwrap().trim().to_owned();
     let server = Server::start(&data.place(), &[]);
     let address = format!("http://{}", server.address);
@@ -182,7 +183,7 @@ fn a_server_that_is_away_or_does_not_know_the_token_is_said() {
     says(&mut doctor(&data.0, &there), "token", "problem", "windrow token create");
     let wrong = token.replace(&token[token.len() - 4..], "0000");
     let mut command = doctor(&data.0, &there);
-    says(command.env("WINDROW_TOKEN", &wrong), "token", "problem", "not revoked");
+    says(command.env("WINDROW_TOKEN", &wrong), "token", "problem", "was revoked");
     let mut command = doctor(&data.0, &there);
     let known = command.env("WINDROW_TOKEN", &token);
     says(known, "token", "ok", "the role viewer, for tenant acme only");

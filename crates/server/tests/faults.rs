@@ -285,3 +285,14 @@ fn a_server_that_starts_with_its_clock_a_day_off_loses_nothing_and_never_goes_ba
     goes_on(&server, "right");
     server.stop();
 }
+
+#[test]
+fn a_server_whose_directory_was_removed_stops_instead_of_acknowledging_what_is_lost() {
+    let data = Data::new("vanished");
+    let server = Server::start(&data.place(), &[]);
+    server.enqueue("q", &json!({"key": "a"}));
+    std::fs::remove_dir_all(&data.0).unwrap();
+    server.says("somebody removed or replaced the data directory");
+    let is_gone = || std::net::TcpStream::connect(&server.address).is_err();
+    assert!(until(Duration::from_secs(30), is_gone), "it stops");
+}

@@ -1,13 +1,14 @@
 //! The server over HTTP, as a program in any language meets it: the real binary on a real socket.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use windrow_testkit::servers::listening::{Data, Listening};
 
 #[path = "http/bulk.rs"]
 mod bulk;
@@ -18,27 +19,9 @@ mod queues;
 #[path = "http/stopping.rs"]
 mod stopping;
 
-/// A data directory that goes with the test.
-struct Data(PathBuf);
-
-impl Data {
-    fn new(test: &str) -> Data {
-        let path = std::env::temp_dir().join(format!("windrow-http-{test}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Data(path)
-    }
-}
-
-impl Drop for Data {
-    fn drop(&mut self) {
-        // What is left in the temporary directory is not this test's failure.
-        let _removed = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 /// A running server.
 struct Server {
-    child: Child,
+    process: Listening,
     address: String,
 }
 
@@ -48,21 +31,11 @@ impl Server {
     }
 
     fn start_with(data: &Path, variables: &[(&str, &str)]) -> Server {
-        let mut child = windrow(&["serve", "--listen", "127.0.0.1:0"])
-            .envs(variables.iter().copied())
-            .arg("--data-dir")
-            .arg(data)
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut said = String::new();
-        let mut stderr = BufReader::new(child.stderr.take().unwrap());
-        stderr.read_line(&mut said).unwrap();
-        // Whatever else it says goes where the test's own words go.
-        std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::stderr()));
-        let address = said.split("http://").nth(1).and_then(|rest| rest.split(',').next());
-        let address = address.unwrap_or_else(|| panic!("it said {said:?}")).to_owned();
-        Server { child, address }
+        let mut command = windrow(&["serve", "--listen", "127.0.0.1:0"]);
+        command.envs(variables.iter().copied()).arg("--data-dir").arg(data);
+        let process = Listening::start(&mut command).unwrap();
+        let address = process.address.clone();
+        Server { process, address }
     }
 
     fn send(&self, method: &str, path: &str, headers: &[&str], body: &str) -> Reply {
@@ -107,20 +80,11 @@ impl Server {
     /// Sends a signal, and waits until it has stopped.
     fn stop(mut self, signal: &str) -> bool {
         self.signal(signal);
-        self.child.wait().unwrap().success()
+        self.process.child.wait().unwrap().success()
     }
 
     fn signal(&self, signal: &str) {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It may have stopped already.
-        let _gone = self.child.kill();
-        let _reaped = self.child.wait();
+        self.process.signal(signal);
     }
 }
 
@@ -327,7 +291,7 @@ fn a_claim_that_waits_is_woken_and_one_that_waits_at_the_end_is_let_go() {
     let reply = Reply::read(&mut waiting);
     assert_eq!((reply.status, &reply.json()["lease"]), (200, &Value::Null));
     let mut server = server;
-    assert!(server.child.wait().unwrap().success());
+    assert!(server.process.child.wait().unwrap().success());
 
     // Nothing was lost: the lease is still there, and its item.
     let server = Server::start(&data.0);

@@ -66,7 +66,8 @@ fn held_to(document: &str, address: &str, seed: &str, examples: &str) -> Output 
     command.args(["--phases", "examples,coverage,fuzzing", "--continue-on-failure"]);
     command.args(["--generation-database", "none", "--suppress-health-check", "all"]);
     command.args(["--header", &format!("Authorization: Bearer {TOKEN}")]);
-    command.args(["--workers", "2", "--no-color"]).output().unwrap()
+    // With several threads Python 3.11 now and then loses count of its own recursion, and gives up.
+    command.args(["--workers", "1", "--no-color"]).output().unwrap()
 }
 
 #[test]

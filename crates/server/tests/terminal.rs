@@ -70,6 +70,10 @@ fn top_pauses_and_resumes_a_queue_retries_a_failure_and_leaves_the_terminal_as_i
     terminal.press("y").unwrap();
     terminal.until("thumbs: paused");
     assert!(pauses(&server, "thumbs") && !pauses(&server, "mail"));
+    // What is asked depends on what is shown, and that comes with the next look at the server.
+    terminal.until_it("the pause in its row", |screen| {
+        screen.lines().any(|line| line.starts_with("│thumbs") && line.contains(" paused "))
+    });
     terminal.press("p").unwrap();
     terminal.until("Resume queue thumbs?");
     terminal.press("y").unwrap();

@@ -3,6 +3,8 @@
 
 mod rig;
 
+use std::io::{BufRead as _, BufReader, Lines};
+use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rig::{Data, Reply, Server};
@@ -170,4 +172,82 @@ fn a_cancelled_item_stops_its_command() {
     assert_eq!(cancelled.status, 200, "{}", cancelled.text);
     until(&server, &id, |_| mark.exists());
     until(&server, &id, |item| item["status"] == "cancelled");
+}
+
+/// `windrow work` on a server that goes and comes.
+struct Work {
+    child: Child,
+    words: Lines<BufReader<ChildStderr>>,
+}
+
+impl Work {
+    fn start(server: &Server, command: &[&str]) -> Work {
+        let url = format!("http://{}", server.address);
+        let mut child = Command::new(env!("CARGO_BIN_EXE_windrow"))
+            .args(["work", "--server", &url, "--queue", "q", "--"])
+            .args(command)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let words = BufReader::new(child.stderr.take().unwrap()).lines();
+        Work { child, words }
+    }
+
+    /// The next thing that it says.
+    #[track_caller]
+    fn says(&mut self, text: &str) {
+        let line = self.words.next().unwrap().unwrap();
+        assert!(line.contains(text), "{line}");
+    }
+
+    fn stop(&mut self) -> Duration {
+        let (begun, pid) = (Instant::now(), self.child.id().to_string());
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        self.child.wait().unwrap();
+        begun.elapsed()
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ended = self.child.kill();
+    }
+}
+
+#[test]
+fn who_works_says_once_that_the_server_is_away_and_that_it_is_back_and_stops_soon_without_it() {
+    let data = Data::new("away");
+    let server = Server::start(&data.place(), &[]);
+    let (address, mut work) = (server.address.clone(), Work::start(&server, &["true"]));
+    let id = enqueue(&server, "first");
+    until(&server, &id, |item| item["status"] == "completed");
+    server.kill();
+    work.says("the queue does not answer, asking again: ");
+    // The port after its own may be somebody else's by now.
+    let [flag, dir] = data.place();
+    let server = Server::start_at(&address, &[flag, dir, "--rpc-listen", "off"], &[]);
+    work.says("the queue answers again");
+    let id = enqueue(&server, "second");
+    until(&server, &id, |item| item["status"] == "completed");
+    server.kill();
+    work.says("the queue does not answer");
+    let took = work.stop();
+    assert!(took < Duration::from_secs(8), "it took {took:?} to stop");
+}
+
+#[test]
+fn who_works_and_is_told_to_stop_while_the_server_is_away_leaves_its_item_to_the_lease() {
+    let data = Data::new("gone");
+    let server = Server::start(&data.place(), &[]);
+    let mut work = Work::start(&server, &["sleep", "600"]);
+    let id = enqueue(&server, "slow");
+    until(&server, &id, |item| item["status"] == "processing");
+    server.kill();
+    let took = work.stop();
+    assert!(took < Duration::from_secs(25), "it took {took:?} to stop");
+    let server = Server::start(&data.place(), &[]);
+    assert_eq!(server.get(&format!("/api/v1/queue/{id}")).json()["status"], "processing");
 }

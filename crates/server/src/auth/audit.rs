@@ -110,6 +110,15 @@ impl Audit {
         self.queue.note(write).await.map(drop)
     }
 
+    /// Entries about one target.
+    pub(crate) async fn of(&self, target: &str) -> Result<Vec<Entry>, StoreError> {
+        let mut notes = self.queue.store().notes(SHELF).await?;
+        // Most are about something else, which is seen faster than they are read.
+        notes.retain(|note| note.body.windows(target.len()).any(|part| part == target.as_bytes()));
+        let entries = notes.iter().filter_map(|note| serde_json::from_slice(&note.body).ok());
+        Ok(entries.filter(|entry: &Entry| entry.targets.iter().any(|of| of == target)).collect())
+    }
+
     /// Entries with their names, newest first, before a given one.
     pub(crate) async fn entries(
         &self,

@@ -22,7 +22,7 @@ use windrow_engine::{Clock as _, Failure};
 
 use super::caller::By;
 use super::token::{Fresh, Hash, Kept, Wanted, parts};
-use super::{Caller, Denied};
+use super::{Caller, Denied, Role};
 use crate::store::{AnyStore, Queue};
 
 const SHELF: &str = "tokens";
@@ -41,6 +41,11 @@ const USED_EVERY: Duration = Duration::from_secs(60);
 const REVOKED_KEPT_MS: u64 = 90 * 86_400_000;
 /// The shortest secret that an operator may bring along.
 const GIVEN_MIN: usize = 32;
+
+/// Why the first token is no other: as soon as there is one, whoever has none may do nothing.
+const FIRST: &str = "the first token must be an admin's of all tenants: from then on every request \
+                     needs a token, and only an admin makes others. Make one with --role admin and \
+                     without --tenant first, and this one by it";
 
 /// The tokens of a store, as one server knows them.
 #[derive(Debug)]
@@ -133,18 +138,18 @@ impl Book {
         if self.is_open() {
             return Ok(self.anybody.clone());
         }
-        let shown = shown.ok_or(Denied::Unauthorized)?;
+        let shown = shown.ok_or(Denied::NoToken)?;
         if let Some((hash, caller)) = &self.given
             && hash.is(&Hash::of(shown))
         {
             return Ok(caller.clone());
         }
-        let (id, secret) = parts(shown).ok_or(Denied::Unauthorized)?;
-        let (id, entry) = known.get_key_value(id).ok_or(Denied::Unauthorized)?;
+        let (id, secret) = parts(shown).ok_or(Denied::WrongToken)?;
+        let (id, entry) = known.get_key_value(id).ok_or(Denied::WrongToken)?;
         let now = self.queue.clock().now();
         let is_right = entry.hash.is_some_and(|hash| hash.is(&Hash::of(secret)));
         if !is_right || !entry.kept.is_live(now) {
-            return Err(Denied::Unauthorized);
+            return Err(Denied::WrongToken);
         }
         entry.used_ms.fetch_max(now.0, Ordering::Relaxed);
         Ok(Caller {
@@ -163,7 +168,8 @@ impl Book {
             return Ok(caller.clone());
         }
         match self.authenticate(shown).await? {
-            Caller { by: By::Nothing, .. } => Err(Denied::Unauthorized),
+            Caller { by: By::Nothing, .. } if shown.is_none() => Err(Denied::NoToken),
+            Caller { by: By::Nothing, .. } => Err(Denied::WrongToken),
             caller => Ok(caller),
         }
     }
@@ -215,6 +221,9 @@ impl Book {
         if known.len() >= TOKENS_MAX {
             let why = format!("there are {TOKENS_MAX} already; revoke some");
             return Err(Refusal::invalid("tokens", why).into());
+        }
+        if !self.has_tokens() && (wanted.role != Role::Admin || wanted.tenant.is_some()) {
+            return Err(Refusal::invalid("role", FIRST).into());
         }
         let fresh = Fresh::new(wanted, now)?;
         self.put(&fresh.id, Expects::Nothing, Some(&fresh.kept)).await?;

@@ -68,8 +68,10 @@ impl Caller {
 /// Why a caller got nothing.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Denied {
-    /// No token, or none that opens anything. Which of these it is, is not said.
-    Unauthorized,
+    /// No token came.
+    NoToken,
+    /// One that opens nothing: unknown, wrong, expired or revoked. Which of these, is not said.
+    WrongToken,
     Forbidden(String),
     /// The server stops, and begins nothing new.
     Stopping,
@@ -77,8 +79,11 @@ pub(crate) enum Denied {
 }
 
 impl Denied {
-    pub(crate) const UNAUTHORIZED: &str =
-        "send Authorization: Bearer with a token that is known, not expired and not revoked";
+    /// What a program says in its own words stands behind the semicolon.
+    pub(crate) const NO_TOKEN: &str =
+        "this server wants a token, and none came; send it as Authorization: Bearer";
+    pub(crate) const WRONG_TOKEN: &str =
+        "this token is not known here, or has expired or was revoked; send another";
     pub(crate) const STOPPING: &str =
         "no work is taken in or handed out any more; renewing and settling still works";
 }
@@ -86,7 +91,8 @@ impl Denied {
 impl std::fmt::Display for Denied {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Denied::Unauthorized => f.write_str(Denied::UNAUTHORIZED),
+            Denied::NoToken => f.write_str(Denied::NO_TOKEN),
+            Denied::WrongToken => f.write_str(Denied::WRONG_TOKEN),
             Denied::Forbidden(why) => f.write_str(why),
             Denied::Stopping => f.write_str(Denied::STOPPING),
             Denied::Failed(failure) => failure.fmt(f),

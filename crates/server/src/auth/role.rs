@@ -28,7 +28,7 @@ pub(crate) enum Role {
     Worker,
     /// Mends: cancels, retries, removes, pauses, and says how queues behave.
     Operator,
-    /// Gives and takes tokens, and reads the audit.
+    /// Gives and takes tokens, reads the audit, and says which folders are watched.
     Admin,
 }
 

@@ -226,7 +226,11 @@ impl Scoped {
         let request = self.request(request);
         let granted = self.queue.claim_unless(claim, wait_ms, request, over).await?;
         if granted.is_none() && revoked.load(Ordering::Relaxed) {
-            return Err(Denied::Unauthorized);
+            return Err(match self.caller.token() {
+                Some(_) => Denied::WrongToken,
+                // The server was open until its first token.
+                None => Denied::NoToken,
+            });
         }
         Ok(granted.map(|mut grant| {
             grant.lease = self.lease(grant.lease);

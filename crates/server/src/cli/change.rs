@@ -47,6 +47,7 @@ pub(super) struct Which {
 #[command(after_help = "\
 Examples:
   windrow retry 01a1e554-9c99-7001-b210-29840971dd42
+      Runs it again; one that waits for its next attempt or its time is due at once.
   windrow retry status:failed queue:thumbs no space --dry-run
       How many items that would be.
   windrow retry status:failed queue:thumbs no space --yes

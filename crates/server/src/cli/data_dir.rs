@@ -4,10 +4,14 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
-use windrow_store::embedded::disk::{Disk, RealDisk};
+use windrow_store::embedded::backup::RESTORING;
+use windrow_store::embedded::disk::{Disk, LockError, Patience, RealDisk};
 use windrow_store::embedded::log::LogError;
 use windrow_store::embedded::{OpenError, SnapshotError, holds_store};
+
+use super::reach::server_of;
 
 /// The file in which a running server says where it is.
 pub(super) const ANNOUNCED: &str = "server.json";
@@ -58,7 +62,7 @@ pub(super) fn to_read(path: &Path) -> anyhow::Result<Arc<dyn Disk>> {
          the store was opened with",
         path.display()
     );
-    Ok(Arc::new(disk))
+    Ok(Arc::new(disk.patient(PATIENCE)))
 }
 
 /// A directory that a store may be made or opened in: not one that is used for something else.
@@ -70,7 +74,9 @@ pub(crate) fn to_use(path: &Path) -> anyhow::Result<()> {
     };
     anyhow::ensure!(found.is_dir(), "{shown} is a file; a store needs a directory");
     let disk = RealDisk::open_to_read(path).map_err(|error| untouched(path, &error))?;
-    if holds_store(&disk).map_err(|error| untouched(path, &error))? {
+    let holds = holds_store(&disk).map_err(|error| untouched(path, &error))?;
+    // Whoever opens what is being restored is told so.
+    if holds || path.join(RESTORING).exists() {
         return Ok(());
     }
     let mut others = Vec::new();
@@ -94,6 +100,17 @@ pub(crate) fn to_use(path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Commands have a directory for a moment only, and so does whoever just ends: somebody who comes
+/// meanwhile waits. For a server that says where it is, nobody does.
+const PATIENCE: Patience =
+    Patience { longest: Duration::from_secs(2), stays: |dir, by| server_of(dir, by).is_some() };
+
+/// A directory to open a store in. It need not exist.
+pub(crate) fn to_open(path: &Path) -> anyhow::Result<RealDisk> {
+    let disk = RealDisk::open(path).map_err(|error| untouched(path, &error))?;
+    Ok(disk.patient(PATIENCE))
+}
+
 /// What the system says about a path, with the path, once.
 fn untouched(path: &Path, error: &io::Error) -> anyhow::Error {
     let path = path.display();
@@ -103,6 +120,14 @@ fn untouched(path: &Path, error: &io::Error) -> anyhow::Error {
             anyhow::anyhow!("{path}: permission denied; run this as the user whose store it is")
         }
         _ => anyhow::anyhow!("{path}: {error}"),
+    }
+}
+
+/// Why a directory could not be locked.
+pub(super) fn not_locked(path: &Path, error: LockError) -> anyhow::Error {
+    match error {
+        LockError::Held { by } => Locked { dir: path.to_owned(), by }.into(),
+        LockError::Io(error) => untouched(path, &error),
     }
 }
 

@@ -58,6 +58,7 @@ pub(super) struct Args {
     /// Whose it is; `default` if nothing is said.
     #[arg(long)]
     tenant: Option<String>,
+    /// What kind of item it is, which workers may ask for; `item` by default.
     #[arg(long)]
     kind: Option<String>,
     /// Items of a group wait for each other where the queue's settings limit groups.
@@ -173,9 +174,9 @@ impl Payload {
         }
         let is_json = Json::read(said.trim().as_bytes()).is_some();
         if !is_json && said.trim_start().starts_with(['{', '[', '"']) {
-            let error = serde_json::from_str::<serde::de::IgnoredAny>(said).err();
-            let why = error.map_or_else(String::new, |error| error.to_string());
-            return Err(Stop::usage(format!("it begins as JSON and is none: {why}")).into());
+            let why = windrow_wire::read::syntax(said.as_bytes()).unwrap_or_default();
+            let said = format!("it begins as JSON and is none: {why}; a shell needs it in '…'");
+            return Err(Stop::usage(said).into());
         }
         Ok(Json::of(said.trim()).map_or(Payload::Bytes(said.into()), Payload::Json))
     }
@@ -277,6 +278,8 @@ async fn lines(target: &Target, args: &Args) -> anyhow::Result<()> {
                     batch.push((at + 1, line));
                 }
                 Err(why) => {
+                    // Each line is read alone, where it is the first.
+                    let why = why.replace(" at line 1 column ", " at column ");
                     say(&format!("line {}: {why}", at + 1));
                     sum.refused += 1;
                 }

@@ -72,8 +72,8 @@ pub(super) struct Problem {
     pub(super) detail: String,
 }
 
-const UNAUTHORIZED: &str = "the server wants a token that is known, not expired and not revoked; \
-                            give one in WINDROW_TOKEN or with --token-file; an admin makes one \
+/// What to do about a token that is missing or wrong.
+const UNAUTHORIZED: &str = "give one in WINDROW_TOKEN or with --token-file; an admin makes one \
                             with `windrow token create`, and so does whoever stops the server and \
                             names its data directory";
 
@@ -81,7 +81,9 @@ impl From<Problem> for Stop {
     fn from(Problem { status, code, detail }: Problem) -> Stop {
         let exit = exit_of(status, &code);
         if code == "unauthorized" {
-            return Stop::new(exit, UNAUTHORIZED);
+            // What follows is for programs that write their own headers.
+            let why = detail.split("; ").next().unwrap_or_default();
+            return Stop::new(exit, format!("{why}; {UNAUTHORIZED}"));
         }
         let hint = match (exit, &*code) {
             (Exit::LeaseLost, _) => "; drop the work: the item is somebody else's",
@@ -91,8 +93,19 @@ impl From<Problem> for Stop {
             }
             _ => "",
         };
-        Stop::new(exit, format!("{detail}{hint}"))
+        Stop::new(exit, format!("{}{hint}", without_place(&detail)))
     }
+}
+
+/// What is wrong with a body, without where in it: whoever typed a command wrote no body.
+pub(super) fn without_place(detail: &str) -> &str {
+    let place = detail.rfind(" at line ").filter(|at| {
+        let rest = &detail[at + " at line ".len()..];
+        let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        rest.split_once(" column ")
+            .is_some_and(|(line, column)| is_number(line) && is_number(column))
+    });
+    place.map_or(detail, |at| &detail[..at])
 }
 
 /// The exit that goes with a problem's code.
@@ -106,9 +119,22 @@ pub(super) fn exit_of(status: u16, code: &str) -> Exit {
     }
 }
 
+/// What the library says of an answer that is no TLS.
+const NO_TLS: &str = "corrupt message";
+
 /// A server that did not answer.
 pub(super) fn missed(missed: Missed) -> Stop {
     match missed {
+        // What came is no TLS: HTTP, most likely, as a server without a certificate speaks it.
+        Missed::NotSent(why) if why.contains("is not trusted") && why.contains(NO_TLS) => {
+            let at = why.split(" is not trusted").next().unwrap_or_default();
+            let plain = at.replacen("https://", "http://", 1);
+            let said = format!(
+                "{at} does not speak https; nothing was written. Ask {plain} if its server has no \
+                 certificate, or give it one with --tls-cert and --tls-key"
+            );
+            Stop::new(Exit::Unreachable, said)
+        }
         Missed::NotSent(why) => {
             let remedy = if why.contains("is not trusted") {
                 "Name the server with --server as its certificate does, and who made that with --ca"
@@ -128,6 +154,14 @@ pub(super) fn missed(missed: Missed) -> Stop {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_place_in_a_body_that_nobody_wrote_is_not_told() {
+        assert_eq!(without_place("a: is none at line 1 column 27"), "a: is none");
+        for whole in ["a: is none", "b at line 1", "c at line 1 column x", " at line 3 by hand"] {
+            assert_eq!(without_place(whole), whole);
+        }
+    }
 
     #[test]
     fn the_page_has_the_same_table_of_exit_codes() {

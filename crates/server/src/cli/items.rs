@@ -222,8 +222,18 @@ pub(super) fn described(told: &Told) -> Table {
     let item = &told.seen;
     let mut table = Table::new(&[]);
     table.pair("id", plain(&item["id"]));
-    table.pair("status", Cell::status(text(item, "status")));
-    for name in ["queue", "stage", "tenant", "kind", "op", "key", "group", "collection", "branch"] {
+    table.pair("status", Cell::status(text(item, "status")).with(&held_by(item)));
+    table.pair("queue", plain(&item["queue"]));
+    let route: Vec<String> = item["route"].as_array().into_iter().flatten().map(plain).collect();
+    if route.len() > 1 {
+        let stage = plain(&item["stage"]);
+        let at = route.iter().position(|name| *name == stage).map_or(0, |at| at + 1);
+        table.pair("stage", format!("{stage}, {at} of {}", route.len()));
+        table.pair("route", route.join(", "));
+    } else {
+        table.pair("stage", plain(&item["stage"]));
+    }
+    for name in ["tenant", "kind", "op", "key", "group", "collection", "branch"] {
         table.pair(name, plain(&item[name]));
     }
     for name in ["source_type", "source_info", "ref", "priority", "attempts", "lease"] {
@@ -234,7 +244,11 @@ pub(super) fn described(told: &Told) -> Table {
         table.pair(name, plain(&item[name]));
     }
     table.pair("created", moment(&item["created_at"]));
-    table.pair("not before", moment(&item["not_before"]));
+    // A time that has passed holds nothing up any more.
+    table.pair(
+        "not before",
+        Some(moment(&item["not_before"])).filter(|at| at.starts_with("in ")).unwrap_or_default(),
+    );
     table.pair("finished", moment(&item["finished_at"]));
     for name in ["payload", "payload_base64", "payload_ref", "content_type", "metadata", "result"] {
         table.pair(name, told.verbatim(name));
@@ -251,6 +265,17 @@ pub(super) fn described(told: &Told) -> Table {
         table.pair("children", buckets(&item["children"]));
     }
     table
+}
+
+/// In whose hands an item is, and until when.
+fn held_by(item: &Value) -> String {
+    let (worker, ends) = (plain(&item["worker"]), moment(&item["expires_at"]));
+    match (worker.is_empty(), ends.strip_suffix(" ago")) {
+        (true, _) => String::new(),
+        (false, _) if ends.is_empty() => format!(" by {worker}"),
+        (false, None) => format!(" by {worker}, lease ends {ends}"),
+        (false, Some(_)) => format!(" by {worker}, lease ended {ends}; it is taken back soon"),
+    }
 }
 
 /// Every attempt of an item.

@@ -22,6 +22,8 @@ const PAYLOAD_MAX: usize = 60;
 Examples:
   windrow claim thumbs
       Takes one item and shows it with its lease. Ends with 6 if there is nothing.
+  windrow claim
+      Takes one of any queue; QUEUE says which it is of.
   windrow claim thumbs ocr --max 10 --wait 1m --lease 5m --json
   windrow settle LEASE ID complete --result '{\"pages\": 3}'
       What was claimed is settled by its lease, before that runs out.

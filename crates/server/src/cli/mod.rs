@@ -1,9 +1,10 @@
 //! The command line.
 //!
-//! `serve` and what looks into a store (`dump`, `check`, `migrate`, `move`, `import`) stand alone.
-//! All other commands ask a queue, wherever it is: [`reach`] finds it, [`show`] prints what it
-//! says, and [`exit`] has the codes with which they end.
+//! `serve`, `up` and what looks into a store (`dump`, `check`, `migrate`, `move`, `import`) stand
+//! alone. All other commands ask a queue, wherever it is: [`reach`] finds it, [`show`] prints what
+//! it says, and [`exit`] has the codes with which they end.
 
+mod add;
 mod backup;
 mod blobs;
 mod change;
@@ -14,6 +15,7 @@ pub(crate) mod data_dir;
 #[cfg(test)]
 mod docs;
 mod doctor;
+mod documents;
 mod dump;
 mod enqueue;
 mod exit;
@@ -28,10 +30,12 @@ pub(crate) mod place;
 mod queues;
 mod reach;
 mod schedule;
+mod search;
 mod serve;
 mod show;
 mod token;
 mod top;
+mod up;
 mod watch;
 mod work;
 mod worker;
@@ -52,6 +56,10 @@ use crate::demo;
     arg_required_else_help = true,
     after_help = "\
 Begin:
+  windrow up ~/papers
+  windrow search 'what you look for'
+
+Or with work of your own:
   windrow serve
   windrow enqueue thumbs '{\"file\": \"cat.jpg\"}'
   windrow work --queue thumbs -- ./make-thumb.sh
@@ -71,6 +79,14 @@ pub(crate) struct Cli {
 enum Command {
     /// Run the queue as a server that any program can use over HTTP or RPC.
     Serve(serve::Args),
+    /// Serve the queue, read what is in some folders, and watch them.
+    Up(up::Args),
+    /// Take files in as documents, and follow them until they can be found.
+    Add(add::Args),
+    /// Find passages of documents, by words and by meaning.
+    Search(search::Args),
+    /// Look at documents page by page, do them again, or let them go.
+    Documents(Box<documents::Args>),
     /// Put an item into a queue, or a stream of them.
     Enqueue(Box<enqueue::Args>),
     /// Run a command for every item of a queue.
@@ -93,7 +109,7 @@ enum Command {
     Tree(items::Tree),
     /// Show the life of an item, or follow what happens.
     Events(watch::Events),
-    /// Run ended items again.
+    /// Run ended items again, or at once what waits for its time.
     Retry(change::Retry),
     /// End items that have not ended.
     Cancel(change::Cancel),
@@ -159,6 +175,10 @@ enum Command {
 pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
     match cli.command {
         Command::Serve(args) => serve::run(&args),
+        Command::Up(args) => up::run(&args),
+        Command::Add(args) => add::run(&args),
+        Command::Search(args) => search::run(&args),
+        Command::Documents(args) => documents::run(&args),
         Command::Enqueue(args) => enqueue::run(&args),
         Command::Work(args) => work::run(&args),
         Command::Worker(args) => worker::run(&args),

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::enqueue::Payload;
-use super::exit::Stop;
+use super::exit::{Stop, without_place};
 use super::reach::{Ask, Reach};
 use super::show::{Table, Told, plain, read, say, text};
 use super::with_target;
@@ -169,6 +169,7 @@ fn apply(settings: &mut Value, change: &str) -> Result<(), Stop> {
     let wrong = || Stop::usage(format!("{change:?} is not NAME=VALUE, such as max_attempts=5"));
     let (name, said) = change.split_once('=').ok_or_else(wrong)?;
     let value = serde_json::from_str(said).unwrap_or_else(|_| json!(said));
+    fits(name, &value)?;
     let mut place = settings;
     for part in name.split('.') {
         let inside = place.as_object_mut().ok_or_else(wrong)?;
@@ -176,6 +177,21 @@ fn apply(settings: &mut Value, change: &str) -> Result<(), Stop> {
     }
     *place = value;
     Ok(())
+}
+
+/// Refuses a value that its setting cannot have. What is not known here the server may know.
+fn fits(name: &str, value: &Value) -> Result<(), Stop> {
+    let inside = |value: Value, part: &str| json!({ part: value });
+    let alone = name.rsplit('.').fold(value.clone(), inside).to_string();
+    let read = windrow_wire::read::object::<windrow_wire::settings::Settings>(alone.as_bytes());
+    let Err(why) = read else { return Ok(()) };
+    if why.contains("unknown field") {
+        return Ok(());
+    }
+    let why = without_place(&why);
+    let why = why.strip_prefix(&format!("{name}: ")).unwrap_or(why);
+    let unit = if name.ends_with("_ms") { " (milliseconds, such as 60000)" } else { "" };
+    Err(Stop::usage(format!("{name}: {why}{unit}")))
 }
 
 /// A queue, or a part of it.
@@ -259,6 +275,12 @@ mod tests {
         let changed =
             json!({"max_attempts": 5, "retention": {"failed_ms": null}, "resource": "mail"});
         assert_eq!(settings, changed);
+        let wrong = |change| apply(&mut json!({}), change).expect_err("it is wrong").message;
+        let lease = "lease_ms: expected a whole number, 0 or more, and it is a text (milliseconds, \
+                     such as 60000)";
+        assert_eq!(wrong("lease_ms=5m"), lease);
+        let kept = wrong("retention.max_age_ms=[1]");
+        assert!(kept.starts_with("retention.max_age_ms: expected a whole number"), "{kept}");
         assert!(apply(&mut settings, "max_attempts").is_err());
         assert!(apply(&mut settings, "max_attempts.x=1").is_err());
     }

@@ -55,18 +55,19 @@ enum Command {
     },
     /// When one will run.
     Preview {
-        #[command(flatten)]
-        named: Named,
         /// How many runs.
         #[arg(long, default_value_t = 10, value_name = "N")]
         count: u32,
+        #[command(flatten)]
+        named: Named,
     },
 }
 
 #[derive(clap::Args, Debug)]
 struct Named {
+    /// What the schedule is called, such as nightly.
     name: String,
-    /// Whose it is.
+    /// Whose it is; by default your own tenant's.
     #[arg(long)]
     tenant: Option<String>,
     #[command(flatten)]
@@ -75,8 +76,6 @@ struct Named {
 
 #[derive(clap::Args, Debug)]
 struct NewSchedule {
-    #[command(flatten)]
-    named: Named,
     /// When, as minute, hour, day, month and weekday: '0 3 * * *'.
     #[arg(long)]
     cron: String,
@@ -92,19 +91,24 @@ struct NewSchedule {
     /// The key of the item, under which at most one waits.
     #[arg(long)]
     key: Option<String>,
+    /// What kind of item it is, which workers may ask for; `item` by default.
     #[arg(long)]
     kind: Option<String>,
+    /// From 0, the lowest, to 10; 5 by default.
     #[arg(long, value_name = "N")]
     priority: Option<u8>,
-    /// If the last run has not ended: allow, skip or replace.
-    #[arg(long)]
+    /// If the item of the last run has not ended: allow (by default), skip or replace.
+    #[arg(long, value_name = "HOW")]
     overlap: Option<String>,
-    /// What becomes of runs that were missed: skip, one or all.
-    #[arg(long)]
+    /// What becomes of runs that were missed while no server ran: skip (by default), one or all.
+    #[arg(long, value_name = "HOW")]
     missed: Option<String>,
     /// Keep it, and let it run only when you say so.
     #[arg(long)]
     disabled: bool,
+    // Last, as its headings would stand above everything else.
+    #[command(flatten)]
+    named: Named,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {

@@ -1,6 +1,10 @@
 //! `windrow token`: tokens given, listed and taken back.
 
-use std::io::Write as _;
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::PathBuf;
 
 use serde_json::value::RawValue;
 
@@ -16,14 +20,15 @@ use crate::http::tokens::{Made, NewToken};
 Examples:
   windrow token create --role admin
       For the queue that `windrow serve` here would use; its server may run or not.
-  windrow token create --role worker --tenant acme --name ocr-1 --expires 30d
+  windrow token create --role worker --tenant acme --name ocr-1 --expires 30d --out ocr-1.token
   windrow token create --role viewer --store postgres://windrow@db.example/queue
       Servers on a database know of it within a second.
   WINDROW_TOKEN=wr_… windrow token list --server https://queue.example.com
   windrow token revoke 3f2a91c07be4d815
 
 The token is printed once, on standard output, and kept nowhere. As soon as there is one, every
-request to the store's servers needs one; docs/reference/auth.md says what each role may do.")]
+request to the store's servers needs one, so the first must be an admin's of all tenants;
+docs/reference/auth.md says what each role may do.")]
 pub(super) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -45,6 +50,9 @@ enum Command {
         /// How long it opens anything, such as 30d; by default for ever.
         #[arg(long, value_name = "TIME", value_parser = duration_ms)]
         expires: Option<u64>,
+        /// Write it into a new file that only you can read, instead of printing it.
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
         #[command(flatten)]
         reach: Reach,
     },
@@ -69,10 +77,13 @@ enum Command {
 
 pub(super) fn run(args: Args) -> anyhow::Result<()> {
     match args.command {
-        Command::Create { role, tenant, name, expires, reach } => {
+        Command::Create { role, tenant, name, expires, out, reach } => {
             let new = NewToken { role, name, tenant, expires_at: None, expires_in_ms: expires };
+            let into = Receiver::of(out)?;
             // The first token of a store may be there before its first server.
-            with_target_or_new(&reach, true, async |target| create(target, &new, reach.json).await)
+            with_target_or_new(&reach, true, async |target| {
+                create(target, &new, into, reach.json).await
+            })
         }
         Command::List { reach } => {
             with_target(&reach, async |target| list(target, reach.json).await)
@@ -93,18 +104,80 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
     }
 }
 
-async fn create(target: &Target, new: &NewToken, json: bool) -> anyhow::Result<()> {
+/// Where a new token goes.
+struct Receiver {
+    /// A file that was made for it, and goes again unless it gets one.
+    file: Option<(File, PathBuf)>,
+}
+
+impl Receiver {
+    /// Makes the file before the token: one that could not be written would be lost.
+    fn of(path: Option<PathBuf>) -> anyhow::Result<Receiver> {
+        let Some(path) = path else { return Ok(Receiver { file: None }) };
+        let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+        let file = made.map_err(|error| {
+            let shown = path.display();
+            match error.kind() {
+                ErrorKind::AlreadyExists => {
+                    Stop::usage(format!("{shown} is there already; name a new file with --out"))
+                }
+                _ => Stop::usage(format!("--out {shown} cannot be written: {error}")),
+            }
+        })?;
+        Ok(Receiver { file: Some((file, path)) })
+    }
+
+    /// Writes what is secret, and nothing else, into the file or to standard output.
+    fn write(mut self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+        let Some((mut file, path)) = self.file.take() else {
+            let mut out = io::stdout().lock();
+            write(&mut out)?;
+            out.flush()?;
+            if is_read_by_others(&out) {
+                say("the file that it went to can be read by others: `chmod 600` it, or use --out");
+            }
+            return Ok(());
+        };
+        let written = write(&mut file).and_then(|()| file.sync_all());
+        if written.is_err() {
+            self.file = Some((file, path));
+        }
+        written
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        if let Some((_, path)) = self.file.take() {
+            // It is empty; if it stays, it says so.
+            let _removed = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// Whether what is written there stands in a file that others may read.
+fn is_read_by_others(out: &impl AsFd) -> bool {
+    let Ok(file) = out.as_fd().try_clone_to_owned().map(File::from) else { return false };
+    let Ok(found) = file.metadata() else { return false };
+    found.is_file() && found.mode() & 0o077 != 0
+}
+
+async fn create(target: &Target, new: &NewToken, into: Receiver, json: bool) -> anyhow::Result<()> {
     let body = target.ask(Ask::post(&["tokens"]).json(new)?).await?;
-    let mut out = std::io::stdout().lock();
     if json {
-        return Ok(Told::read(&body)?.print(&mut out)?);
+        let told = Told::read(&body)?;
+        return Ok(into.write(|mut out| told.print(&mut out))?);
     }
     let Made { token, shown } = read(&body)?;
     let whose = shown.tenant.map_or("all tenants".to_owned(), |tenant| format!("{tenant:?}"));
     let until = shown.expires_at.map_or("revoked".to_owned(), |at| at.0.to_string());
     let (id, role) = (shown.id, shown.role.name());
-    say(&format!("token {id}: {role} of {whose}, until {until}. It is shown once:"));
-    Ok(writeln!(out, "{token}")?)
+    let where_to = match &into.file {
+        Some((_, path)) => format!("It is in {}, and nowhere else", path.display()),
+        None => "It is shown once:".to_owned(),
+    };
+    say(&format!("token {id}: {role} of {whose}, until {until}. {where_to}"));
+    Ok(into.write(|out| writeln!(out, "{token}"))?)
 }
 
 async fn list(target: &Target, json: bool) -> anyhow::Result<()> {
@@ -137,7 +210,7 @@ async fn list(target: &Target, json: bool) -> anyhow::Result<()> {
         return Ok(());
     }
     if table.is_empty() {
-        say("there is no token; `windrow token create` makes one");
+        say("there is no token; `windrow token create --role admin` makes the first");
         return Ok(());
     }
     Ok(table.print(&mut out)?)

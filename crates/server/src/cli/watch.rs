@@ -133,13 +133,13 @@ pub(super) fn sweep(args: &Sweep) -> anyhow::Result<()> {
 #[command(after_help = "\
 Examples:
   windrow events 01a1e554-9c99-7001-b210-29840971dd42
-      The life of one item, as far as it is kept.
+      The life of one item, as far as it is kept: its last attempts, and what operators did to it.
   windrow events --follow --queue thumbs --status failed
       What happens from now on, until Ctrl-C.
   windrow events --follow --json | jq -r 'select(.status == \"failed\") | .id'")]
 pub(super) struct Events {
-    /// An item; without --follow its life is shown.
-    #[arg(value_name = "ID", required_unless_present = "follow", add = super::complete::items())]
+    /// An item, whose life is shown; with --follow only what happens to it.
+    #[arg(value_name = "ID", add = super::complete::items())]
     id: Option<String>,
     /// Show what happens from now on.
     #[arg(long, short)]
@@ -166,6 +166,10 @@ pub(super) struct Events {
 }
 
 pub(super) fn events(args: &Events) -> anyhow::Result<()> {
+    if args.id.is_none() && !args.follow {
+        let said = "name an item to see its life, or say --follow to see what happens from now on";
+        return Err(Stop::usage(said).into());
+    }
     with_target(&args.reach, async |target| {
         if args.follow {
             return follow(target, args).await;
@@ -173,7 +177,7 @@ pub(super) fn events(args: &Events) -> anyhow::Result<()> {
         let id = args.id.as_deref().unwrap_or_default();
         let body = target.ask(Ask::get(&["queue", id, "events"])).await?;
         let mut out = std::io::stdout().lock();
-        let mut table = Table::new(&["AGE", "EVENT", "STAGE", "TRY", "WORKER", "ERROR"]);
+        let mut table = Table::new(&["AGE", "EVENT", "STAGE", "TRY", "WORKER", "BY", "ERROR"]);
         for moment in read::<Vec<Box<RawValue>>>(&body)? {
             let moment = Told::of(moment)?;
             if args.reach.json {
@@ -191,6 +195,7 @@ pub(super) fn events(args: &Events) -> anyhow::Result<()> {
                 plain(&seen["stage"]).into(),
                 plain(&seen["attempt"]).into(),
                 plain(&seen["worker"]).into(),
+                plain(&seen["by"]).into(),
                 plain(&seen["error"]["message"]).into(),
             ]);
         }

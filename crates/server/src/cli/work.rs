@@ -13,6 +13,7 @@ use serde::Serialize;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use windrow_client::http::Client;
+use windrow_client::worker::default_name;
 use windrow_core::LeaseId;
 use windrow_core::command::Outcome;
 use windrow_core::queue::{Error, Queue, Work};
@@ -23,12 +24,14 @@ use super::show::{duration_ms, say};
 use super::with_target;
 use crate::workers::InStore;
 use crate::workers::hand::{Did, Done};
-use crate::workers::shift::{Place, Quota};
+use crate::workers::shift::{News, Place, Quota};
 use crate::workers::{Declared, Payloads};
 
 /// How long one claim waits for work. One that is under way when we are told to stop is waited for,
 /// so that nothing is granted to nobody.
 const WAIT: Duration = Duration::from_secs(1);
+/// How long a server is asked before it counts as away, and somebody is told.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
@@ -90,7 +93,7 @@ pub(super) struct Args {
     /// Give the payload as a file, whose path is in WINDROW_PAYLOAD_FILE.
     #[arg(long)]
     payload_file: bool,
-    /// Who works, as others see it.
+    /// Who works, as others see it; by default the machine and the process.
     #[arg(long, value_name = "NAME")]
     worker: Option<String>,
     #[command(flatten)]
@@ -102,6 +105,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     if !is_there(program) {
         let said = format!("{program:?} is no program here; nothing was claimed");
         return Err(Stop::usage(said).into());
+    }
+    if args.queues.is_empty() {
+        say("takes from all queues; name some with --queue");
     }
     let crew = Crew {
         workers: vec![args.declared()],
@@ -124,10 +130,9 @@ pub(super) fn is_there(program: &str) -> bool {
 impl Args {
     fn declared(&self) -> Declared {
         let names = |names: &[String]| names.iter().map(|name| name.as_str().into()).collect();
-        let name = || format!("work-{}", std::process::id());
         let lease = Duration::from_millis(self.lease.max(1_000));
         Declared {
-            name: self.worker.clone().unwrap_or_else(name).into(),
+            name: self.worker.clone().unwrap_or_else(default_name).into(),
             queues: names(&self.queues),
             kinds: names(&self.kinds),
             stages: names(&self.stages),
@@ -165,10 +170,11 @@ impl Crew {
                 self.take_from(queue, payloads).await
             }
             Target::Wire(client) => {
-                let queue = Arc::new((**client).clone());
+                let queue = Arc::new((**client).clone().patient(PATIENCE));
                 let payloads = OverTheWire(Arc::clone(&queue));
                 self.take_from(queue, payloads).await
             }
+            Target::Own(_) => unreachable!("only `windrow up` has a server of its own"),
         }
     }
 
@@ -190,12 +196,18 @@ impl Crew {
                 let (place, worker) = (Arc::clone(&place), Arc::clone(&worker));
                 let (quota, not_well) = (Arc::clone(&quota), Arc::clone(&not_well));
                 hands.spawn(async move {
-                    let each = |done: &Done| {
-                        not_well.fetch_add(u64::from(!is_well(done)), Ordering::Relaxed);
-                        // Nobody may be reading; the work goes on.
-                        let _told = tell(done, json);
+                    let tell = |news: News<'_>| match news {
+                        News::Done(done) => {
+                            not_well.fetch_add(u64::from(!is_well(done)), Ordering::Relaxed);
+                            // Nobody may be reading; the work goes on.
+                            let _told = tell(done, json);
+                        }
+                        News::Away(error) => {
+                            say(&format!("the queue does not answer, asking again: {error}"));
+                        }
+                        News::Back => say("the queue answers again"),
                     };
-                    place.work(&worker, wait, &quota, each).await
+                    place.work(&worker, wait, &quota, tell).await
                 });
             }
         }
@@ -203,6 +215,7 @@ impl Crew {
         loop {
             tokio::select! {
                 ended = hands.join_next() => match ended {
+                    Some(Err(ended)) if ended.is_cancelled() => {}
                     Some(ended) => refused = ended?.or(refused),
                     None => break,
                 },
@@ -210,6 +223,7 @@ impl Crew {
                     if stop.send_replace(true) {
                         // The second time: leases run out by themselves.
                         hands.abort_all();
+                        say("stopped at once: what is in hand comes back when its lease runs out");
                     } else {
                         say("stopping: items are handed back; a second signal stops at once");
                     }
@@ -223,7 +237,11 @@ impl Crew {
 fn concluded(refused: Option<Error>, not_well: u64) -> anyhow::Result<()> {
     match refused {
         Some(Error::Refused(refused)) => {
-            let status = if refused.code == "forbidden" { 403 } else { 409 };
+            let status = match &*refused.code {
+                "unauthorized" => 401,
+                "forbidden" => 403,
+                _ => 409,
+            };
             Err(Stop::new(exit_of(status, &refused.code), refused.to_string()).into())
         }
         Some(error) => Err(Stop::new(Exit::Failed, error.to_string()).into()),

@@ -247,7 +247,9 @@ fn held_by(variable: &str, path: &str) -> anyhow::Result<String> {
 /// The texts of an array, if it is one.
 pub(super) fn array(value: &str) -> Option<anyhow::Result<Vec<String>>> {
     let is_array = value.trim_start().starts_with('[');
-    is_array.then(|| serde_json::from_str(value).context("not an array of texts"))
+    // What stands there may be a secret, and is not repeated.
+    let wrong = |_| anyhow::anyhow!("is not an array of texts; write [\"a\", \"b c\"]");
+    is_array.then(|| serde_json::from_str(value).map_err(wrong))
 }
 
 /// A warning about a variable that is one of ours but for an underscore.
@@ -280,9 +282,15 @@ fn flatten(above: &str, table: &toml::Table, into: &mut Vec<Said>) {
                 let texts = texts.with_context(|| format!("{name}: must be an array of texts"));
                 into.push((name, texts));
             }
+            // That there is no such name, and which is meant, is said of the name alone.
+            _ if find(&name).is_none() => into.push((name, Ok(String::new()))),
             other => {
-                let error = anyhow::anyhow!("{name}: cannot be a {}", other.type_str());
-                into.push((name, Err(error)));
+                let what = match other.type_str() {
+                    "array" => "an array",
+                    "datetime" => "a time; write it as a text, in quotes",
+                    _ => "a number with a point",
+                };
+                into.push((name.clone(), Err(anyhow::anyhow!("{name}: cannot be {what}"))));
             }
         }
     }
@@ -409,7 +417,11 @@ mod tests {
         assert!(error.contains("there is no server.lisen; server.listen is meant"), "{error}");
         std::fs::write(&path, "[server]\nlisten = [1]\n").expect("it can be written");
         let error = format!("{:#}", Layers::new().with_file(&path).expect_err("it is wrong"));
-        assert!(error.contains("server.listen: cannot be a array"), "{error}");
+        assert!(error.contains("server.listen: cannot be an array"), "{error}");
+        let text = "[workers.load]\nstage = [\"ocr\"]\n";
+        std::fs::write(&path, text).expect("it can be written");
+        let error = format!("{:#}", Layers::new().with_file(&path).expect_err("it is wrong"));
+        assert!(error.contains("workers.NAME.stages is meant, perhaps"), "{error}");
         std::fs::write(&path, "[store]\nurl = \"postgres://u:secret@h\"\nurl = \"\"\n")
             .expect("written");
         let error = format!("{:#}", Layers::new().with_file(&path).expect_err("it is wrong"));

@@ -4,6 +4,7 @@
 //! flags. Where a value came from is kept, so that `windrow config show --origin` can say it. A key
 //! that does not exist is refused with the one that was probably meant.
 
+mod documents;
 mod keys;
 mod layers;
 mod workers;
@@ -19,6 +20,7 @@ use windrow_core::settings::{KindSettings, Policy, Settings};
 use crate::rpc::Deadlines;
 use crate::tls::Files;
 
+pub(crate) use documents::{Documents, EmbedBy, ExtractBy, GraphIn, Model, OcrBy, VectorsIn};
 pub(crate) use keys::{KEYS, Key, secret_variables};
 pub(crate) use layers::{Layers, Origin};
 
@@ -54,6 +56,7 @@ pub(crate) struct Config {
     pub(crate) otel: Option<String>,
     pub(crate) webhooks: Sender,
     pub(crate) workers: Plan,
+    pub(crate) documents: Documents,
     /// How much time lies between two sweeps.
     pub(crate) sweep: Duration,
     /// How queues behave that nobody has configured, if not as they do by themselves.
@@ -107,6 +110,7 @@ impl Config {
             otel: traces_to(layers)?,
             webhooks: webhooks(layers)?,
             workers: workers::plan(layers, drain)?,
+            documents: documents::documents(layers)?,
             sweep: Duration::from_secs(layers.parse("queue.sweep_s")?),
             newcomers: newcomers(layers)?,
             seeds: seeds.map(|(name, key)| (name.to_owned(), key.to_owned())).collect(),

@@ -153,6 +153,8 @@ mod tests {
         let short = wrong(&[("CRON_SECRET", "short")]);
         assert!(short.contains("workers.secret (from CRON_SECRET): it has 5"), "{short}");
         assert!(wrong(&[("CRON_SECRET", "")]).contains("it is empty"));
+        let half = wrong(&[COMMAND, ("WINDROW_WORKERS__LOAD__QUEUES", "[\"a\", b]")]);
+        assert!(half.ends_with("is not an array of texts; write [\"a\", \"b c\"]"), "{half}");
         let none = wrong(&[COMMAND, ("WINDROW_WORKERS__LOAD__MAX_JOBS", "0")]);
         assert!(none.contains("must lie between 1 and 1000"), "{none}");
         let yes = wrong(&[("TASK_QUEUE_ENABLED", "yes please")]);

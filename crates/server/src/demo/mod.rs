@@ -6,7 +6,6 @@
 //! with what the store says.
 
 mod audit;
-mod bars;
 mod child;
 mod parent;
 mod world;

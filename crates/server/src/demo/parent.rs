@@ -13,18 +13,21 @@ use windrow_core::ports::Store as _;
 use windrow_store::postgres::Postgres;
 
 use super::audit::{Ledger, audit, audit_database};
-use super::bars::Bars;
-use super::world::kill_at;
+use super::world::{PHASES, kill_at};
 use super::{Args, CHILD, DOOMED, SPARED};
+use crate::bars::Bars;
 use crate::cli::counted;
 use crate::cli::place::database;
+
+/// Between two lines where there is no terminal.
+const EVERY: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(args: &Args) -> anyhow::Result<()> {
     let started = Instant::now();
     let home = Home::new(args).await?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
-    let mut bars = Bars::new();
+    let mut bars = Bars::new(&PHASES, EVERY);
     bars.say(&format!(
         "{}, {}, the queue is in {}",
         counted(args.documents.into(), "document"),
@@ -168,7 +171,12 @@ async fn life(
     while let Some(line) = lines.next_line().await? {
         let words: Vec<&str> = line.split(' ').collect();
         match words[..] {
-            ["phase", name, done, total] => bars.set(name, done.parse()?, total.parse()?),
+            ["phase", name, done, total] => {
+                bars.set(name, done.parse()?, total.parse()?);
+                if PHASES.last() == Some(&name) {
+                    bars.tell();
+                }
+            }
             ["died", name] => {
                 bars.say(&format!("{name} died with work in its hands; its lease will run out"));
                 ledger.deaths += 1;

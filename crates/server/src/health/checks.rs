@@ -245,7 +245,12 @@ fn stalled(facts: &Facts, vitals: &Vitals, thresholds: Thresholds) -> Vec<Check>
         if quiet_ms < thresholds.stalled_ms || facts.is_busy(queue) {
             return None;
         }
-        let (why, remedy) = match facts.workers_of(queue) {
+        let stage = waiting.open_stage.as_deref();
+        let (why, remedy) = match facts.workers_of(queue, stage) {
+            (0, _) if facts.workers_of(queue, None).0 > 0 => (
+                "workers are here, and none of them takes this stage",
+                "start a worker that claims from this queue in that stage, here",
+            ),
             (0, _) => ("no worker asks for it", "start a worker that claims from this queue, here"),
             (_, 0) => (
                 "workers were here and ask for nothing any more",
@@ -253,11 +258,13 @@ fn stalled(facts: &Facts, vitals: &Vitals, thresholds: Thresholds) -> Vec<Check>
             ),
             _ => (
                 "workers wait and get nothing",
-                "see that they ask for the stages, kinds and tenants that wait; `explain` says \
-                 what an item waits for",
+                "see that they ask for the kinds and tenants that wait; `explain` says what an \
+                 item waits for",
             ),
         };
-        let says = format!("work waits and nothing has happened for {}: {why}", time(quiet_ms));
+        let of = stage.map(|stage| format!(" in stage {stage}")).unwrap_or_default();
+        let quiet = time(quiet_ms);
+        let says = format!("work waits{of} and nothing has happened for {quiet}: {why}");
         Some(about(queue, line("stalled", Status::Red, says, remedy)))
     };
     let lines = vitals.waiting.iter().filter_map(stands);

@@ -74,6 +74,16 @@ impl From<StoreError> for Trouble {
     }
 }
 
+impl From<Trouble> for StoreError {
+    fn from(trouble: Trouble) -> StoreError {
+        match trouble {
+            Trouble::Poisoned(why) => StoreError::Poisoned(why),
+            Trouble::Silent => StoreError::NotApplied("the store did not answer in time".into()),
+            Trouble::Failed(why) => StoreError::NotApplied(why),
+        }
+    }
+}
+
 /// Whoever looks after a queue. Many may ask at once; the store is asked once.
 #[derive(Debug)]
 pub(crate) struct Watch {
@@ -185,9 +195,14 @@ impl Facts {
         })
     }
 
-    /// Workers that take from a queue, and how many of them wait for work right now.
-    pub(super) fn workers_of(&self, queue: &str) -> (usize, usize) {
-        let there = self.workers.iter().filter(|worker| claims(worker, queue));
+    /// Workers that take from a queue in a stage, and how many of them wait for work right now.
+    pub(super) fn workers_of(&self, queue: &str, stage: Option<&str>) -> (usize, usize) {
+        let is_for = |worker: &&Worker| {
+            let stages = &worker.offers.stages;
+            let has = |stage: &str| stages.iter().any(|name| **name == *stage);
+            claims(worker, queue) && (stages.is_empty() || stage.is_none_or(has))
+        };
+        let there = self.workers.iter().filter(is_for);
         there.fold((0, 0), |(all, idle), worker| (all + 1, idle + usize::from(worker.waiting > 0)))
     }
 }

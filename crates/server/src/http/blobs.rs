@@ -23,11 +23,12 @@ use windrow_core::limits::{BLOB_MAX, PAYLOAD_INLINE_MAX, RETRY_AFTER_MS};
 use windrow_core::rules::enqueue::validate;
 use windrow_core::{Refusal, Timestamp, text};
 use windrow_engine::Clock as _;
+use windrow_pipelines::documents::said_type;
 use windrow_store::blobs::{BlobError, Blobs, NewUpload, PIECE, UploadId};
 use windrow_wire::item::{BlobRef, sha256};
 use windrow_wire::problem::{Code, Problem};
 
-use super::bytes::Whole;
+use super::bytes::{Whole, never_a_page};
 use super::reply::{Asked, Done, Failed, Named, Read, item_id, lease_id};
 use super::table::{BASE, Operation, Role};
 use crate::auth::Scoped;
@@ -298,19 +299,31 @@ async fn store(
         let detail = "content-length: must say how many bytes there are; or begin an upload";
         return Err(Failed::new(Code::Malformed, detail));
     };
+    let stored = take_whole(queue, &tenant, len, Some(hash), request.into_body()).await?;
+    Ok((StatusCode::CREATED, Json(BlobRef::from(stored))).into_response())
+}
+
+/// Stores a body of so many bytes as a blob.
+pub(super) async fn take_whole(
+    queue: &Queue,
+    tenant: &Arc<str>,
+    len: u64,
+    hash: Option<[u8; 32]>,
+    body: Body,
+) -> Result<CoreRef, Failed> {
     check_length(len)?;
-    let new = NewUpload { tenant: Arc::clone(&tenant), len, hash: Some(hash) };
+    let new = NewUpload { tenant: Arc::clone(tenant), len, hash };
     let id = queue.store().begin(new, queue.clock().now()).await?;
     let stored = async {
-        take_in(queue, id, 0, request.into_body()).await?;
-        Ok::<_, Failed>(finish(queue, &tenant, id).await?)
+        take_in(queue, id, 0, body).await?;
+        Ok::<_, Failed>(finish(queue, tenant, id).await?)
     };
     let stored = stored.await;
     if stored.is_err() {
         // Nobody knows its name, so nobody goes on with it. If it stays, it is found after a day.
         let _given_up = queue.store().abandon(id).await;
     }
-    Ok((StatusCode::CREATED, Json(BlobRef::from(stored?))).into_response())
+    stored
 }
 
 async fn show(
@@ -339,7 +352,8 @@ async fn payload(
     if seen.item.lease() != Some(lease) {
         return Err(Refusal::LeaseLost { lease }.into());
     }
-    let kind = seen.body.content_type.as_deref().unwrap_or("application/octet-stream");
+    let said = seen.body.content_type.as_deref().filter(|said| said_type(said).is_some());
+    let kind = said.unwrap_or("application/octet-stream");
     match seen.body.payload {
         Payload::Blob(blob) => {
             let queue = scoped.of(&seen.body.tenant)?;
@@ -348,13 +362,15 @@ async fn payload(
         Payload::Inline(bytes) => {
             let kind = HeaderValue::try_from(kind);
             let kind = kind.unwrap_or(HeaderValue::from_static("application/octet-stream"));
-            Ok(([(CONTENT_TYPE, kind)], bytes).into_response())
+            let mut response = ([(CONTENT_TYPE, kind)], bytes).into_response();
+            never_a_page(response.headers_mut());
+            Ok(response)
         }
     }
 }
 
 /// A blob, or the range of it that was asked for.
-async fn give(
+pub(super) async fn give(
     queue: &Arc<Queue>,
     tenant: &Arc<str>,
     blob: CoreRef,

@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use axum::body::Body;
 use axum::http::header::{
-    ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_NONE_MATCH, IF_RANGE,
-    RANGE,
+    ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG,
+    IF_NONE_MATCH, IF_RANGE, RANGE, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
@@ -72,10 +72,17 @@ impl Whole<'_> {
         };
         let out = response.headers_mut();
         insert(out, CONTENT_TYPE, self.kind);
+        never_a_page(out);
         out.insert(CONTENT_LENGTH, (to - from).into());
         *response.body_mut() = pieces(from..to, read).await?;
         Ok(response)
     }
+}
+
+/// What somebody uploaded never runs as a page of ours, whatever it is said to be.
+pub(super) fn never_a_page(headers: &mut HeaderMap) {
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
 }
 
 fn insert(headers: &mut HeaderMap, name: HeaderName, value: &str) {

@@ -36,9 +36,10 @@ use super::link::{HEAD_WITHIN, Link, Why};
 use super::pulse::{Arriving, Leaving, Phase, Pulse};
 use super::reply::{BODY_MAX, Failed};
 use super::table::{self, LetsIn, Plain, Role};
-use super::{App, docs, host, operations, pages, status, strict};
+use super::websocket::{Socket, Upgrade};
+use super::{App, docs, documents, host, operations, pages, status, strict};
 use crate::logs;
-use crate::tls::Tls;
+use crate::tls::{Tls, is_plain};
 
 /// How many connections make room at once, in parts of all.
 const ROOM: usize = 100;
@@ -57,6 +58,7 @@ fn plain() -> Vec<Plain> {
         of("/docs/errors", viewer, get(pages::list)),
         of("/docs/errors/{page}", viewer, get(pages::page)),
         of("/", viewer, get(async || Redirect::to("/docs"))),
+        of("/ws/document-status", viewer, get(documents::socket)),
         of("/healthz", None, get(status::healthz)),
         of("/readyz", None, get(status::readyz)),
         of("/metrics", viewer, get(status::metrics)).lets_in(LetsIn::Watchers),
@@ -182,17 +184,23 @@ pub(crate) async fn serve(
 
 type Answering = Pin<Box<dyn Future<Output = Result<Response<Leaving>, Infallible>> + Send>>;
 
+/// What a connection becomes after an answer that said so.
+type Next = Arc<Mutex<Option<Upgrade>>>;
+
 fn answer(
     app: &Arc<App>,
     router: &Router,
-    pulse: &Arc<Pulse>,
+    (pulse, next): (&Arc<Pulse>, &Next),
     request: Request<Incoming>,
 ) -> Answering {
     let request = request.map(|body| Arriving::new(body, pulse));
     let (answered, app, pulse) = (router.clone().call(request), Arc::clone(app), Arc::clone(pulse));
+    let next = Arc::clone(next);
     Box::pin(async move {
         let mut response = answered.await?;
-        if app.is_stopping() {
+        if let Some(upgrade) = response.extensions_mut().remove::<Upgrade>() {
+            *next.lock().unwrap_or_else(PoisonError::into_inner) = Some(upgrade);
+        } else if app.is_stopping() {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         Ok(response.map(|body| Leaving::new(body, pulse)))
@@ -211,6 +219,18 @@ async fn begin(
     // Small answers leave at once; if the socket refuses that, they leave later.
     let _sooner = stream.set_nodelay(true);
     let Some(tls) = tls else { return one(app, router, stream, pulse, is_admitted).await };
+    let plain = tokio::select! {
+        plain = is_plain(&stream) => plain,
+        () = app.closes() => return,
+        () = pulse.sent_away() => return,
+    };
+    let Some(plain) = plain else { return };
+    if plain {
+        let said = "this server speaks https; say https:// where http:// stands";
+        let mut link = Link::new(stream, pulse);
+        link.refuse(&Failed::new(Code::Malformed, said).whole()).await;
+        return link.close(true).await;
+    }
     let encrypted = tokio::select! {
         encrypted = tls.accept(stream) => encrypted,
         () = app.closes() => return,
@@ -233,9 +253,10 @@ where
         link.close(true).await;
         return;
     }
+    let next = Next::default();
     let service = hyper::service::service_fn({
-        let (app, pulse) = (Arc::clone(app), Arc::clone(&pulse));
-        move |request: Request<Incoming>| answer(&app, &router, &pulse, request)
+        let (app, pulse, next) = (Arc::clone(app), Arc::clone(&pulse), Arc::clone(&next));
+        move |request: Request<Incoming>| answer(&app, &router, (&pulse, &next), request)
     });
     let mut connection = hyper::server::conn::http1::Builder::new()
         .max_buf_size(strict::HEADERS_MAX)
@@ -266,7 +287,14 @@ where
         must_go = true;
         Pin::new(&mut connection).graceful_shutdown();
     };
-    let mut link = connection.into_parts().io.into_inner();
+    let parts = connection.into_parts();
+    let mut link = parts.io.into_inner();
+    let next = next.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(begin) = next.filter(|_| ended.is_ok()).and_then(|upgrade| upgrade.take()) {
+        // From here on it keeps its own time.
+        pulse.enter(Phase::Work);
+        return begin(Socket::on(link, &parts.read_buf)).await;
+    }
     let error = ended.err();
     let why = link.why(error.as_ref());
     if let Some(why) = why {

@@ -111,7 +111,9 @@ fn parameters(operation: &Operation) -> Vec<Value> {
             "limit" => json!({ "type": "integer", "minimum": 1, "maximum": 200 }),
             "mode" => json!({ "type": "string", "enum": ["clone", "reset"] }),
             "count" => json!({ "type": "integer", "minimum": 1, "maximum": 1_000 }),
-            "from" => json!({ "type": "integer", "minimum": 0, "maximum": u32::MAX }),
+            "from" | "generation" => {
+                json!({ "type": "integer", "minimum": 0, "maximum": u32::MAX })
+            }
             _ => json!({ "type": "string" }),
         };
         json!({ "name": name, "in": "query", "description": what, "schema": schema })

@@ -16,14 +16,15 @@ use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use windrow_core::ports::Happened;
-use windrow_core::{ItemId, Status};
+use windrow_core::{ItemId, Status, Timestamp};
 use windrow_engine::events::{Event, EventId, Resumed};
-use windrow_wire::event::{Changed, history};
+use windrow_wire::event::{Changed, Moment, history};
 use windrow_wire::problem::Code;
+use windrow_wire::time::Time;
 
 use super::App;
 use super::reply::{Asked, Failed, Named, item_id};
-use crate::auth::Scoped;
+use crate::auth::{Entry, Role, Scoped};
 
 /// A client hears something at least this often. Whoever hears nothing for twice as long has lost
 /// the connection.
@@ -113,10 +114,25 @@ pub(super) async fn of_item(
     let seen = seen.ok_or_else(|| Failed::not_found("such item"))?;
     let accepts = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if !accepts.contains("text/event-stream") {
-        return Ok(axum::Json(history(&seen)).into_response());
+        let done = by_operators(&app, &queue, id).await?;
+        return Ok(axum::Json(history(&seen, done)).into_response());
     }
     let filter = Filter { items: vec![id], ..Filter::default() };
     follow(app, queue, filter, None).await
+}
+
+/// What operators did to one item, as far as the audit goes back. Whoever did something to many by
+/// a filter named none of them.
+async fn by_operators(app: &App, queue: &Scoped, id: ItemId) -> Result<Vec<Moment>, Failed> {
+    // Who it was stands in the audit, which is for admins.
+    let may_know_who = queue.caller().must_be(Role::Admin).is_ok() && queue.whole().is_ok();
+    let deed = |entry: Entry| {
+        let verb = entry.operation.rsplit(['/', ' ']).next()?;
+        let event = ["cancel", "retry", "prioritise"].into_iter().find(|name| *name == verb)?;
+        let by = may_know_who.then(|| entry.caller.to_string());
+        Some(Moment { by, ..Moment::new(Time(Timestamp(entry.at_ms)), event) })
+    };
+    Ok(app.audit.of(&id.to_string()).await?.into_iter().filter_map(deed).collect())
 }
 
 /// A stream from an event on, or from now.

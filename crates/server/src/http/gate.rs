@@ -200,7 +200,7 @@ impl FromRequestParts<Arc<App>> for Scoped {
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Scoped, Failed> {
         // The gate puts it there; without one nobody asks for anything.
-        let caller = parts.extensions.get::<Caller>().cloned().ok_or(Denied::Unauthorized)?;
+        let caller = parts.extensions.get::<Caller>().cloned().ok_or(Denied::NoToken)?;
         Ok(Scoped::new(&app.queue, &app.book, caller))
     }
 }

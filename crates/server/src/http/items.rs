@@ -194,7 +194,7 @@ pub(super) async fn cancel(
 #[derive(Deserialize, JsonSchema, Default, Debug)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Retry {
-    /// A clone, if nothing is said.
+    /// A clone of what has ended, if nothing is said. What waits for its time is due at once.
     mode: Option<Mode>,
     /// The stage to begin with; by default the one that failed.
     from_stage: Option<String>,
@@ -245,7 +245,7 @@ impl Mode {
 pub(super) struct Retried {
     /// The item that will run: the same, or its clone.
     id: String,
-    /// How many items wait again that had ended.
+    /// How many items wait again that had ended, or that waited for their time.
     reset: u32,
     /// Whether a new item will run, and the old one stays as it ended.
     cloned: bool,
@@ -262,7 +262,11 @@ pub(super) async fn retry(
     let (item, request) = (item_id(&id)?, request_id(&headers)?);
     let seen = queue.inspect(item).await?;
     let seen = seen.ok_or_else(|| Failed::not_found("such item"))?;
-    let mode = how.mode.unwrap_or_default().of(&seen.item);
+    let mode = match how.mode {
+        // Whoever says nothing means the item itself, if it only waits for its time.
+        None if !seen.item.is_done() => RetryMode::Reset,
+        mode => mode.unwrap_or_default().of(&seen.item),
+    };
     let retried = queue.retry(item, mode, how.from_stage.map(Into::into), request).await?;
     let cloned = mode == RetryMode::Clone;
     let reset = if cloned { 0 } else { retried.reset };

@@ -196,10 +196,10 @@ pub(super) async fn queues(
     scoped: Scoped,
 ) -> Result<Json<Vec<QueueShown>>, Failed> {
     let waiting = match scoped.sees_all() {
-        true => app.watch.facts().await.store.map(|store| store.vitals.waiting),
-        false => Ok(Vec::new()),
+        // Null would say that nobody waits.
+        true => app.watch.facts().await.store.map_err(StoreError::from)?.vitals.waiting,
+        false => Vec::new(),
     };
-    let waiting = waiting.unwrap_or_default();
     let find::Configured { settings, paused } = scoped.configured().await?;
     let mut counts: BTreeMap<Arc<str>, Counts> = BTreeMap::new();
     for count in scoped.counts().await? {

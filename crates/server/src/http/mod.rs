@@ -14,6 +14,7 @@ mod bytes;
 mod claims;
 mod connection;
 mod docs;
+mod documents;
 mod events;
 mod gate;
 mod host;
@@ -27,6 +28,7 @@ mod queues;
 mod reply;
 mod resources;
 mod schedules;
+mod sources;
 mod status;
 mod strict;
 mod sweep;
@@ -35,6 +37,7 @@ mod table;
 pub(crate) mod tokens;
 mod views;
 mod webhooks;
+mod websocket;
 mod workers;
 
 use std::sync::{Arc, OnceLock};
@@ -45,7 +48,9 @@ use tokio::time::Instant;
 use crate::auth::{Audit, Book, Denied, Guarded};
 use crate::backups::Backups;
 use crate::bulk::Bulk;
+use crate::documents::Documents;
 use crate::health::Watch;
+use crate::sources::Sources;
 use crate::store::Queue;
 use crate::webhooks::Sender;
 use crate::workers::{Plan, Workers};
@@ -72,6 +77,8 @@ pub(crate) struct App {
     pub(crate) sender: Sender,
     /// The workers that the configuration declares.
     pub(crate) workers: Workers,
+    pub(crate) documents: Arc<Documents>,
+    pub(crate) sources: Arc<Sources>,
     /// Set once the server shuts down: no new work is taken in or handed out.
     stopping: tokio::sync::watch::Sender<bool>,
     stopped_at: OnceLock<Instant>,
@@ -98,7 +105,7 @@ impl App {
     pub(crate) async fn open(
         queue: Arc<Queue>,
         access: Access,
-        (watch, sender): (Arc<Watch>, Sender),
+        (watch, sender, documents): (Arc<Watch>, Sender, Arc<Documents>),
     ) -> Result<Arc<App>, Denied> {
         let Access { given, is_exposed, hosts, workers } = access;
         let (shared, secret) = (Arc::clone(&queue), workers.secret.as_deref());
@@ -107,12 +114,14 @@ impl App {
         Ok(Arc::new(App {
             workers: Workers::new(workers, Arc::clone(&queue), stopping.subscribe()),
             audit: Audit::new(Arc::clone(&queue)),
+            sources: Sources::new(Arc::clone(&queue), Arc::clone(&documents)),
             queue: Guarded::open(queue).await?,
             book: Arc::new(book),
             bulk: Bulk::new(),
             backups: Backups::default(),
             watch,
             sender,
+            documents,
             hosts: Arc::new(Hosts::new(is_exposed, hosts)),
             stopping,
             stopped_at: OnceLock::new(),
@@ -127,7 +136,8 @@ impl App {
         let thresholds = crate::health::Thresholds::new(3_600, 60);
         let watch = Arc::new(Watch::new(Arc::clone(&queue), thresholds));
         let sender = Sender::silent();
-        App::open(queue, Access::default(), (watch, sender)).await.expect("it is read")
+        let documents = Arc::new(Documents::nowhere(Arc::clone(&queue)));
+        App::open(queue, Access::default(), (watch, sender, documents)).await.expect("it is read")
     }
 
     /// Waits until the server stops.

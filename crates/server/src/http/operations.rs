@@ -44,6 +44,8 @@ pub(super) fn all() -> Vec<Operation> {
     all.extend(super::views::operations());
     all.extend(super::admin::operations());
     all.extend(super::system::operations());
+    all.extend(super::documents::operations());
+    all.extend(super::sources::operations());
     all.extend(of_admins());
     all
 }

@@ -163,7 +163,8 @@ impl From<Failure> for Failed {
 impl From<Denied> for Failed {
     fn from(denied: Denied) -> Failed {
         match denied {
-            Denied::Unauthorized => Failed::new(Code::Unauthorized, Denied::UNAUTHORIZED),
+            Denied::NoToken => Failed::new(Code::Unauthorized, Denied::NO_TOKEN),
+            Denied::WrongToken => Failed::new(Code::Unauthorized, Denied::WRONG_TOKEN),
             Denied::Forbidden(why) => Failed::new(Code::Forbidden, why),
             Denied::Stopping => Failed::stopping(Denied::STOPPING),
             Denied::Failed(failure) => failure.into(),

@@ -19,7 +19,8 @@ use windrow_wire::time::Time;
 
 use super::reply::{Asked, Done, Failed, Named, read, request_id, whole, within};
 use crate::auth::{Denied, Scoped};
-use crate::schedules::kept::{Kept, Name, SHELF, When, item};
+use crate::named::Name;
+use crate::schedules::kept::{Kept, SHELF, When, item};
 use crate::schedules::{find, run_now, write};
 use crate::store::Queue;
 

@@ -14,7 +14,8 @@ use super::schedules;
 use super::status::{Counts, WorkerShown};
 use super::table::{Operation, Role};
 use crate::auth::Scoped;
-use crate::schedules::kept::{Kept, Name};
+use crate::named::Name;
+use crate::schedules::kept::Kept;
 
 /// What can be asked of the system.
 pub(super) fn operations() -> Vec<Operation> {

@@ -20,8 +20,9 @@ use super::App;
 use super::reply::{Done, Failed, Named, read, whole};
 use super::schedules::if_match;
 use crate::auth::Scoped;
+use crate::named::check_name;
 use crate::store::Queue;
-use crate::webhooks::kept::{Kept, SHELF, Secret, check, check_name};
+use crate::webhooks::kept::{Kept, SHELF, Secret, check};
 use crate::webhooks::{agree, find, prepare, tell, write};
 
 pub(super) async fn list(scoped: Scoped) -> Result<Json<Vec<Webhook>>, Failed> {

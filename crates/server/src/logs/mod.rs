@@ -15,6 +15,7 @@ use std::str::FromStr;
 use tracing_subscriber::Layer as _;
 use tracing_subscriber::filter::{FilterFn, LevelFilter};
 use tracing_subscriber::layer::SubscriberExt as _;
+use windrow_client::worker::Event;
 use windrow_core::RequestId;
 use windrow_engine::Failure;
 
@@ -99,7 +100,8 @@ pub(crate) fn started(format: Format, scheme: &str, address: SocketAddr, store: 
 
 /// The same over RPC.
 pub(crate) fn rpc_started(format: Format, address: SocketAddr, queue: &str) {
-    if format == Format::Text {
+    // Who wants to hear of what goes wrong only does not want to hear of this.
+    if format == Format::Text && tracing::enabled!(tracing::Level::INFO) {
         eprintln!("windrow: RPC is at {address}, its plain calls on queue {queue}");
     }
     tracing::info!(%address, "started RPC");
@@ -153,6 +155,32 @@ pub(crate) fn worked(worker: &str, done: &Done) {
         Some(reason) => tracing::error!(worker, reason, "the command cannot be started"),
         None => tracing::info!(worker, item, attempt, outcome, ms, "worked"),
     }
+}
+
+/// Nobody works on documents yet.
+pub(crate) fn documents_wait(error: &anyhow::Error) {
+    let reason = format!("{error:#}");
+    tracing::error!(reason, "documents wait: the catalog cannot be opened; trying again");
+}
+
+/// What was in work when the last process was killed is in line again.
+pub(crate) fn documents_taken_back(items: usize) {
+    tracing::info!(items, "handed back what the last process held of documents");
+}
+
+/// Workers of documents say only ids and codes.
+pub(crate) fn documents_told(event: Event) {
+    let told = event.to_string();
+    match event {
+        // That its own store does not answer, the server says itself.
+        Event::Away(_) | Event::Back => {}
+        Event::Lost(_) | Event::HandedBack { .. } => tracing::info!(told, "documents"),
+        _ => tracing::warn!(told, "documents"),
+    }
+}
+
+pub(crate) fn documents_not_stopped(error: &windrow_core::queue::Error) {
+    tracing::warn!(reason = error.to_string(), "not all that was in work was handed back");
 }
 
 /// What an operator did is not in the audit.

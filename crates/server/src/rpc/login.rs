@@ -66,8 +66,13 @@ pub(super) async fn did(app: &App, caller: &Caller, verb: &str, targets: Vec<Str
 impl From<Denied> for Wrong {
     fn from(denied: Denied) -> Wrong {
         match denied {
-            Denied::Unauthorized => {
-                let detail = "call login with a token that is known, not expired and not revoked";
+            Denied::NoToken => {
+                let detail = "this server wants a token, and none came; call login with one";
+                Wrong(Problem::new(Code::Unauthorized, detail))
+            }
+            Denied::WrongToken => {
+                let detail = "this token is not known here, or has expired or was revoked; call \
+                              login with another";
                 Wrong(Problem::new(Code::Unauthorized, detail))
             }
             Denied::Forbidden(why) => Wrong(Problem::new(Code::Forbidden, why)),

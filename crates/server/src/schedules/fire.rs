@@ -10,8 +10,9 @@ use windrow_engine::{Clock as _, Failure};
 use windrow_wire::schedule::{Overlap, RunOutcome};
 use windrow_wire::time::Time;
 
-use super::kept::{Kept, Last, Name, SHELF, When, item, request};
+use super::kept::{Kept, Last, SHELF, When, item, request};
 use super::plan::{Plan, plan};
+use crate::named::Name;
 use crate::store::Queue;
 
 /// Longest time between two looks: so late is a schedule that another server wrote.

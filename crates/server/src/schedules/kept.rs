@@ -12,11 +12,10 @@ use windrow_wire::time::Time;
 
 use super::cron::Cron;
 use super::zone;
+use crate::named::Name;
 
 /// The shelf that schedules lie on.
 pub(crate) const SHELF: &str = "schedules";
-/// Bytes of a schedule's name.
-const NAME_MAX: usize = 100;
 
 /// What the note of a schedule holds.
 #[derive(Clone, Serialize, Deserialize, Debug)]
@@ -45,36 +44,6 @@ pub(crate) struct Last {
     /// By what request it was asked for, if it was.
     #[serde(default)]
     pub(crate) request: Option<String>,
-}
-
-/// Whose schedule it is, and what it is called.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Name {
-    pub(crate) tenant: String,
-    pub(crate) name: String,
-}
-
-impl Name {
-    /// Refuses what cannot be a schedule's name.
-    pub(crate) fn new(tenant: &str, name: &str) -> Result<Name, Refusal> {
-        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-        if !(1..=NAME_MAX).contains(&name.len()) || !name.bytes().all(is_plain) {
-            let why = format!("must be 1 to {NAME_MAX} letters, digits, dots, dashes, underscores");
-            return Err(Refusal::invalid("name", why));
-        }
-        windrow_core::text::name("tenant", tenant, true)?;
-        Ok(Name { tenant: tenant.into(), name: name.into() })
-    }
-
-    /// What the note is called: tenants have names of their own.
-    pub(crate) fn of_note(&self) -> String {
-        format!("{}@{}", self.name, self.tenant)
-    }
-
-    pub(crate) fn parse(note: &str) -> Option<Name> {
-        let (name, tenant) = note.split_once('@')?;
-        Some(Name { tenant: tenant.into(), name: name.into() })
-    }
 }
 
 /// When a schedule comes.
@@ -232,9 +201,5 @@ mod tests {
             let said = refused(json);
             assert!(said.contains(why), "{json}: {said}");
         }
-        for wrong in ["", "a b", "a@b", "ü"] {
-            assert!(Name::new("t", wrong).is_err(), "{wrong}");
-        }
-        assert_eq!(Name::parse("nightly@t"), Some(name()));
     }
 }

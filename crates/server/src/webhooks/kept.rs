@@ -14,7 +14,6 @@ use super::url::Target;
 
 /// The shelf that webhooks lie on.
 pub(crate) const SHELF: &str = "webhooks";
-const NAME_MAX: usize = 100;
 /// Characters of a secret.
 const SECRET: std::ops::RangeInclusive<usize> = 16..=256;
 
@@ -71,16 +70,6 @@ fn hex(bytes: &[u8]) -> String {
         let _infallible = write!(text, "{byte:02x}");
         text
     })
-}
-
-/// Refuses what cannot be a webhook's name.
-pub(crate) fn check_name(name: &str) -> Result<(), Refusal> {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-    if !(1..=NAME_MAX).contains(&name.len()) || !name.bytes().all(is_plain) {
-        let why = format!("must be 1 to {NAME_MAX} letters, digits, dots, dashes, underscores");
-        return Err(Refusal::invalid("name", why));
-    }
-    Ok(())
 }
 
 /// Refuses what cannot be a webhook; says where it leads.
@@ -176,6 +165,5 @@ mod tests {
             let said = refused(json);
             assert!(said.contains(why), "{json}: {said}");
         }
-        assert!(check_name("a/b").is_err() && check_name("orders-to-crm").is_ok());
     }
 }

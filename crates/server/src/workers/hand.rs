@@ -25,6 +25,9 @@ const AGAIN: Duration = Duration::from_millis(500);
 /// How often it is asked before the lease is left to run out.
 const ASKED_MAX: u32 = 20;
 
+/// How long a queue that does not answer is asked once whoever works stops.
+const LAST: Duration = Duration::from_secs(10);
+
 /// How much time lies between two reports of how far an item is.
 const TOLD_EVERY: Duration = Duration::from_millis(500);
 
@@ -65,7 +68,8 @@ pub(crate) async fn work_on<Q: Queue>(
             let mut environment = environment(&work);
             environment.extend(file.as_ref().map(File::variable));
             let progress = watch::Sender::new(None);
-            let stop = stopped(queue, (lease, work.id), worker, limits, progress.subscribe());
+            let said = progress.subscribe();
+            let stop = stopped(queue, (lease, work.id), worker, limits.clone(), said);
             let ran = command::run(&worker.command, environment, bytes, progress, stop).await;
             drop(file);
             let not_started = (ran.ended == Ended::NotStarted).then(|| ran.words.clone());
@@ -77,7 +81,10 @@ pub(crate) async fn work_on<Q: Queue>(
         }
     };
     let did = match outcome {
-        Some(outcome) => settle(queue, lease, work.id, outcome).await,
+        Some(outcome) => tokio::select! {
+            did = settle(queue, lease, work.id, outcome) => did,
+            () = limits.over() => Did::Unknown("the queue does not answer".into()),
+        },
         None => Did::Lost("the item was cancelled, or its lease was lost".into()),
     };
     Some(Done { work, did, not_started, took: begun.elapsed() })
@@ -92,6 +99,20 @@ pub(crate) struct Limits {
     pub(crate) stopping: watch::Receiver<bool>,
     /// How long it may go on then.
     pub(crate) drain: Duration,
+}
+
+impl Limits {
+    /// Ends when whoever works has stopped for so long that nothing more is waited for.
+    async fn over(self) {
+        is_stopping(self.stopping).await;
+        sleep(self.drain + command::GRACE + LAST).await;
+    }
+}
+
+/// Ends when whoever works stops.
+pub(super) async fn is_stopping(mut stopping: watch::Receiver<bool>) {
+    // It fails only if nobody can say so any more.
+    let _stopping = stopping.wait_for(|stopping| *stopping).await.is_ok();
 }
 
 /// The bytes that a command reads: what the stage before put out, or else the payload.
@@ -166,16 +187,14 @@ async fn stopped<Q: Queue>(
     queue: &Q,
     (lease, item): (LeaseId, ItemId),
     worker: &Declared,
-    mut limits: Limits,
+    limits: Limits,
     said: watch::Receiver<Option<Progress>>,
 ) -> Ended {
     let timeout = worker.timeout.map(|within| (Instant::now() + within, within));
     let first = [timeout, limits.until].into_iter().flatten().min();
-    let drain = limits.drain;
     let stops = async move {
-        // It fails only if nobody can say so any more.
-        let _stopping = limits.stopping.wait_for(|stopping| *stopping).await.is_ok();
-        sleep(drain).await;
+        is_stopping(limits.stopping).await;
+        sleep(limits.drain).await;
     };
     let late = async {
         match first {

@@ -32,7 +32,7 @@ use crate::logs;
 use crate::store::Queue;
 
 pub(crate) use declared::{Declared, Payloads};
-use shift::{Place, Quota, Shift};
+use shift::{News, Place, Quota, Shift};
 
 /// The worker that is there without being declared.
 pub(crate) const CLEANUP: &str = "cleanup";
@@ -86,9 +86,14 @@ impl Workers {
                 let (place, worker) = (Arc::clone(&self.place), Arc::clone(worker));
                 let poll = self.plan.poll;
                 self.at_work.spawn(async move {
-                    let each = |done: &_| logs::worked(&worker.name, done);
+                    let tell = |news: News<'_>| {
+                        // That its own store does not answer, the server says itself.
+                        if let News::Done(done) = news {
+                            logs::worked(&worker.name, done);
+                        }
+                    };
                     // It ends only when the server stops.
-                    let _stopped = place.work(&worker, poll, &Quota::endless(), each).await;
+                    let _stopped = place.work(&worker, poll, &Quota::endless(), tell).await;
                 });
             }
         }

@@ -4,7 +4,7 @@
 //! serverless style); or it works by itself until the server stops.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 use windrow_core::command::{Claim, Grant, Outcome};
 use windrow_core::queue::{Error, Queue, Work};
 
-use super::hand::{Done, Limits, work_on};
+use super::hand::{Done, Limits, is_stopping, work_on};
 use super::{Declared, Payloads};
 
 /// How long to wait before a queue is asked again that did not answer.
@@ -21,6 +21,9 @@ const AGAIN: Duration = Duration::from_secs(1);
 const SOON: Duration = Duration::from_millis(20);
 /// How long to wait before a command is tried again that could not be started.
 const MENDED: Duration = Duration::from_secs(10);
+/// How long a claim that is under way is waited for when there is nothing more to take. It ends by
+/// itself long before, unless the queue does not answer.
+const CUT: Duration = Duration::from_secs(3);
 
 /// What a shift came to.
 #[derive(Debug)]
@@ -43,6 +46,16 @@ pub(crate) enum Ended {
     Stopping,
     /// The queue did not answer, or the command cannot be started.
     Failed(String),
+}
+
+/// What a worker that works by itself tells.
+#[derive(Debug)]
+pub(crate) enum News<'a> {
+    Done(&'a Done),
+    /// The queue does not answer; it is asked until it does.
+    Away(&'a Error),
+    /// It answers again.
+    Back,
 }
 
 /// Where work is taken from, and who says when to stop.
@@ -96,14 +109,23 @@ impl<Q: Queue, P: Payloads> Place<Q, P> {
         worker: &Declared,
         wait: Duration,
         quota: &Quota,
-        each: impl Fn(&Done),
+        tell: impl Fn(News<'_>),
     ) -> Option<Error> {
         let mut stopping = self.stopping.clone();
         // What had been done by all when there was last nothing to do.
         let mut seen = None;
         while !*stopping.borrow() && quota.take() {
             let at_it = quota.begin();
-            let rest = match self.queue.claim(claim(worker), wait.as_millis() as u64, None).await {
+            let claiming = self.queue.claim(claim(worker), wait.as_millis() as u64, None);
+            let claimed = tokio::select! {
+                claimed = claiming => claimed,
+                // What it may have been granted comes back when its lease runs out.
+                () = self.cut() => break,
+            };
+            if claimed.is_ok() && quota.is_away.swap(false, Ordering::Relaxed) {
+                tell(News::Back);
+            }
+            let rest = match claimed {
                 // It came while nobody takes anything any more.
                 Ok(Some(granted)) if *stopping.borrow() => {
                     hand_back(&*self.queue, granted).await;
@@ -114,7 +136,7 @@ impl<Q: Queue, P: Payloads> Place<Q, P> {
                     let (queue, payloads) = (&*self.queue, &self.payloads);
                     let done = work_on(queue, payloads, worker, granted, limits).await;
                     quota.done();
-                    done.iter().for_each(&each);
+                    done.iter().for_each(|done| tell(News::Done(done)));
                     done.and_then(|done| done.not_started).map(|_| MENDED)
                 }
                 Ok(None) => {
@@ -130,8 +152,11 @@ impl<Q: Queue, P: Payloads> Place<Q, P> {
                 }
                 Err(error) if quota.gives_up && is_final(&error) => return Some(error),
                 // A store that is away or full: that passes.
-                Err(_) => {
+                Err(error) => {
                     quota.give_back();
+                    if !quota.is_away.swap(true, Ordering::Relaxed) {
+                        tell(News::Away(&error));
+                    }
                     Some(AGAIN)
                 }
             };
@@ -143,6 +168,12 @@ impl<Q: Queue, P: Payloads> Place<Q, P> {
             }
         }
         None
+    }
+
+    /// Ends when a claim need not be waited for any longer.
+    async fn cut(&self) {
+        is_stopping(self.stopping.clone()).await;
+        sleep(CUT).await;
     }
 
     fn limits(&self, until: Option<(Instant, Duration)>) -> Limits {
@@ -166,6 +197,8 @@ pub(crate) struct Quota {
     at_it: AtomicUsize,
     /// How many items they have done.
     done: AtomicUsize,
+    /// The queue did not answer the last of them.
+    is_away: AtomicBool,
     /// It ends when there is nothing to do.
     pub(crate) until_empty: bool,
     /// It ends when it is refused for good.
@@ -175,7 +208,8 @@ pub(crate) struct Quota {
 impl Quota {
     pub(crate) fn new(max: Option<usize>, until_empty: bool) -> Quota {
         let (left, at_it) = (AtomicUsize::new(max.unwrap_or(usize::MAX)), AtomicUsize::new(0));
-        Quota { left, at_it, done: AtomicUsize::new(0), until_empty, gives_up: true }
+        let (done, is_away) = (AtomicUsize::new(0), AtomicBool::new(false));
+        Quota { left, at_it, done, is_away, until_empty, gives_up: true }
     }
 
     /// As long as the server runs.

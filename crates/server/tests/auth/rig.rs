@@ -1,34 +1,18 @@
 //! A real server on a real socket, and tokens for it.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::Write as _;
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+pub(crate) use windrow_testkit::servers::listening::Data;
+use windrow_testkit::servers::listening::Listening;
 
-/// A data directory that goes with the test.
-pub(crate) struct Data(pub(crate) PathBuf);
-
-impl Data {
-    pub(crate) fn new(test: &str) -> Data {
-        let path = std::env::temp_dir().join(format!("windrow-auth-{test}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Data(path)
-    }
-
-    /// Where a store is, as flags.
-    pub(crate) fn store(&self) -> [String; 2] {
-        ["--data-dir".into(), self.0.join("store").to_str().unwrap().into()]
-    }
-}
-
-impl Drop for Data {
-    fn drop(&mut self) {
-        // What is left in the temporary directory is not this test's failure.
-        let _removed = std::fs::remove_dir_all(&self.0);
-    }
+/// Where a store in a directory is, as flags.
+pub(crate) fn store_in(data: &Data) -> [String; 2] {
+    ["--data-dir".into(), data.0.join("store").to_str().unwrap().into()]
 }
 
 pub(crate) fn windrow(arguments: &[&str]) -> Command {
@@ -60,7 +44,7 @@ pub(crate) fn id(token: &str) -> &str {
 
 /// A running server.
 pub(crate) struct Server {
-    child: Child,
+    process: Listening,
     pub(crate) address: String,
 }
 
@@ -76,15 +60,9 @@ impl Server {
     ) -> Server {
         let mut command = windrow(&["serve"]);
         command.args(flags).args(store).envs(environment.iter().copied());
-        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-        let mut stderr = BufReader::new(child.stderr.take().unwrap());
-        let mut said = String::new();
-        stderr.read_line(&mut said).unwrap();
-        // Whatever else it says goes where the test's own words go.
-        std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::stderr()));
-        let address = said.split("://").nth(1).and_then(|rest| rest.split(',').next());
-        let address = address.unwrap_or_else(|| panic!("it said {said:?}"));
-        Server { child, address: address.replace("0.0.0.0", "127.0.0.1") }
+        let process = Listening::start(&mut command).unwrap();
+        let address = process.address.clone();
+        Server { process, address }
     }
 
     pub(crate) fn open(
@@ -138,21 +116,11 @@ impl Server {
     }
 
     pub(crate) fn signal(&self, signal: &str) {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+        self.process.signal(signal);
     }
 
     pub(crate) fn stop(mut self) {
-        self.signal("-TERM");
-        assert!(self.child.wait().unwrap().success());
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It may have stopped already.
-        let _gone = self.child.kill();
-        let _reaped = self.child.wait();
+        self.process.stop();
     }
 }
 

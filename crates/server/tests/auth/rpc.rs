@@ -15,7 +15,7 @@ use tokio_util::compat::{TokioAsyncReadCompatExt as _, TokioAsyncWriteCompatExt 
 use windrow_wire::queue_capnp::{queue, windrow};
 
 use crate::matrix::{ROLES, may};
-use crate::rig::{Data, Server, create, id};
+use crate::rig::{Data, Server, create, id, store_in};
 
 const SCHEMA: &str = include_str!("../../../wire/schema/queue.capnp");
 /// What needs no role: it is how a role is shown.
@@ -157,7 +157,7 @@ fn every_method_of_the_schema_is_listed_with_the_role_it_needs() {
 #[test]
 fn every_method_asks_every_caller_for_its_role() {
     let data = Data::new("rpc-matrix");
-    let store = data.store();
+    let store = store_in(&data);
     let admin = create(&store, &["--role", "admin"]);
     let (server, rpc) = server(&store);
     let admin = Some(admin.as_str());
@@ -187,7 +187,7 @@ fn every_method_asks_every_caller_for_its_role() {
 #[test]
 fn who_shows_no_token_that_opens_anything_gets_nothing() {
     let data = Data::new("rpc-strangers");
-    let store = data.store();
+    let store = store_in(&data);
     let admin = create(&store, &["--role", "admin"]);
     let (server, rpc) = server(&store);
     let expired = server.token(Some(&admin), &json!({"role": "admin", "expires_in_ms": 1}));

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::matrix::operations;
-use crate::rig::{Data, Reply, Server, create, id};
+use crate::rig::{Data, Reply, Server, create, id, store_in};
 
 const ABSENT: &str = "01a1e554-9c99-7001-b210-29840971dd42";
 const NO_LEASE: &str = "7f8cf7a9-0000-4000-8000-29840971dd42";
@@ -20,7 +20,7 @@ struct World {
 impl World {
     fn new(test: &str) -> World {
         let data = Data::new(test);
-        let store = data.store();
+        let store = store_in(&data);
         let admin = create(&store, &["--role", "admin"]);
         let a = create(&store, &["--role", "operator", "--tenant", "a", "--name", "of a"]);
         let b = create(&store, &["--role", "operator", "--tenant", "b", "--name", "of b"]);
@@ -56,12 +56,19 @@ fn every_operation_that_takes_an_id_answers_for_a_foreign_one_as_for_none() {
     let daily = json!({"cron": "0 3 * * *", "item": {"queue": "q"}});
     let daily = server.send("PUT", "/api/v1/schedules/daily", Some(a), &daily.to_string());
     assert_eq!(daily.status, 200, "{daily:?}");
+    let sha256 = "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881";
+    let kept = server.send("PUT", &format!("/api/v1/blobs/{sha256}"), Some(a), "x");
+    assert_eq!(kept.status, 201, "{kept:?}");
+    let text = json!({"name": "x.txt", "sha256": sha256});
+    let text = server.post("/api/v1/documents", Some(a), &text).json();
+    let text = text["id"].as_str().unwrap_or_else(|| panic!("{text}")).to_owned();
     let mut tried = 0;
     for ((method, path), _) in operations(&document) {
         let (foreign, absent) = match path.split('{').nth(1).and_then(|rest| rest.split('}').next())
         {
             None | Some("queue" | "token") => continue,
             Some("id") if path.starts_with("/operations/") => (operation, NO_LEASE),
+            Some("id") if path.starts_with("/documents/") => (text.as_str(), NO_LEASE),
             Some("id") => (waiting.as_str(), ABSENT),
             Some("lease") => (lease.as_str(), NO_LEASE),
             Some("upload") => (upload.as_str(), NO_LEASE),
@@ -348,4 +355,42 @@ fn lists_and_bulk_work_are_about_ones_own_items() {
     let all = |token: &str| server.get("/api/v1/operations", Some(token)).json();
     assert_eq!(all(a), json!([]));
     assert_eq!((all(b).as_array().unwrap().len(), all(admin).as_array().unwrap().len()), (2, 2));
+}
+
+#[test]
+fn a_source_is_its_tenants_to_see_and_no_tenants_to_make() {
+    let world = World::new("sources");
+    let World { server, admin, a, b, .. } = &world;
+    let folder = Data::new("sources-of-a");
+    let says = json!({"path": folder.0, "collection": "letters"}).to_string();
+    let put = |token: &str, query: &str| {
+        server.send("PUT", &format!("/api/v1/sources/in{query}"), Some(token), &says)
+    };
+    // An admin of one tenant would read with it what the machine has of others.
+    let of_a = server.token(Some(admin), &json!({"role": "admin", "tenant": "a"}));
+    put(&of_a, "").is(403, "forbidden");
+    put(a, "").is(403, "forbidden");
+    assert_eq!(put(admin, "?tenant=a").json()["tenant"], "a");
+    let names = |token: &str, query: &str| -> Vec<String> {
+        let all = server.get(&format!("/api/v1/sources{query}"), Some(token)).json();
+        let all = all.as_array().unwrap_or_else(|| panic!("{all}")).clone();
+        all.iter().map(|source| source["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!((names(a, ""), names(admin, "?tenant=a")), (vec!["in".into()], vec!["in".into()]));
+    assert_eq!((names(b, ""), names(b, "?tenant=a")), (vec![], vec![]));
+    assert_eq!(names(admin, "?tenant=b"), Vec::<String>::new());
+    server.get("/api/v1/sources/in", Some(b)).is(404, "not_found");
+    server.get("/api/v1/sources/in?tenant=a", Some(b)).is(403, "forbidden");
+    let of_b = server.token(Some(admin), &json!({"role": "admin", "tenant": "b"}));
+    for (method, path) in
+        [("POST", "/pause"), ("POST", "/resume"), ("POST", "/rescan"), ("DELETE", "")]
+    {
+        let url = format!("/api/v1/sources/in{path}");
+        server.send(method, &url, Some(&of_b), "{}").is(404, "not_found");
+        server.send(method, &format!("{url}?tenant=a"), Some(&of_b), "{}").is(403, "forbidden");
+    }
+    let paused = server.post("/api/v1/sources/in/pause", Some(&of_a), &json!({}));
+    assert_eq!(paused.json()["state"], "paused");
+    assert_eq!(server.send("DELETE", "/api/v1/sources/in", Some(&of_a), "").status, 200);
+    assert_eq!(names(admin, ""), Vec::<String>::new());
 }

@@ -11,7 +11,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-use crate::rig::{Data, Reply, Server, create, said, windrow};
+use crate::rig::{Data, Reply, Server, create, said, store_in, windrow};
 
 /// Makes a certificate for localhost and its key.
 fn certify(dir: &Path, name: &str) -> (PathBuf, PathBuf) {
@@ -47,7 +47,7 @@ fn ask(address: &str, trusted: &Path) -> std::io::Result<Reply> {
 #[test]
 fn a_server_speaks_tls_and_shows_a_new_certificate_after_a_hangup() {
     let data = Data::new("tls");
-    let store = data.store();
+    let store = store_in(&data);
     let (certificate, key) = certify(&data.0, "one");
     let (other, other_key) = certify(&data.0, "other");
     let first = data.0.join("first.pem");
@@ -64,12 +64,16 @@ fn a_server_speaks_tls_and_shows_a_new_certificate_after_a_hangup() {
     let server = Server::start_with(&store, &flags, &[]);
     assert_eq!(ask(&server.address, &first).unwrap().status, 200);
     assert!(ask(&server.address, &other).is_err(), "another certificate is not trusted");
-    // Whoever does not speak TLS gets no answer of HTTP.
+    // Whoever does not speak TLS is told so, and nothing else.
     let mut plain = TcpStream::connect(&server.address).unwrap();
     plain.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
     let mut answer = Vec::new();
     let _ended = plain.read_to_end(&mut answer);
-    assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
+    let answer = String::from_utf8(answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("speaks https"), "{answer}");
+    let plain = format!("http://{}", server.address);
+    let asked = windrow(&["token", "list", "--server", &plain]).output().unwrap();
+    assert!(said(&asked).contains("say https:// where http:// stands"), "{}", said(&asked));
 
     let url = format!("https://localhost:{}", server.address.rsplit(':').next().unwrap());
     let list = |roots: &Path| {
@@ -79,6 +83,10 @@ fn a_server_speaks_tls_and_shows_a_new_certificate_after_a_hangup() {
     let listed = list(&first);
     assert!(said(&listed).contains("admin"), "{}", said(&listed));
     assert!(said(&list(&other)).contains("is not trusted"));
+    let gone = said(&list(&data.0.join("gone")));
+    assert!(gone.contains("--ca: certificates cannot be read: there is no file"), "{gone}");
+    let no_ca = said(&list(&key));
+    assert!(no_ca.contains("--ca: there is no certificate in"), "{no_ca}");
 
     // Files that do not belong together change nothing; when they do, the next one sees it.
     std::fs::copy(&other, &certificate).unwrap();
@@ -102,7 +110,7 @@ fn what_is_no_certificate_is_said_before_anything_listens() {
     std::fs::write(&empty, "").unwrap();
     let serve = |flags: &[(&str, &Path)]| {
         let mut command = windrow(&["serve", "--listen", "127.0.0.1:0"]);
-        command.args(data.store());
+        command.args(store_in(&data));
         for (flag, path) in flags {
             command.arg(flag).arg(path);
         }
@@ -114,8 +122,33 @@ fn what_is_no_certificate_is_said_before_anything_listens() {
     assert!(told.contains("go together"), "{told}");
     let told = serve(&[("--tls-cert", &certificate), ("--tls-key", &other_key)]);
     assert!(told.contains("is not the key of"), "{told}");
+    assert!(!told.contains("InconsistentKeys") && !told.contains("KeyMismatch"), "{told}");
     let told = serve(&[("--tls-cert", &empty), ("--tls-key", &key)]);
+    assert!(told.contains("there is no certificate in"), "{told}");
+    assert!(told.contains("-----BEGIN CERTIFICATE-----"), "{told}");
+    let told = serve(&[("--tls-cert", &certificate), ("--tls-key", &certificate)]);
+    assert!(told.contains("there is no private key in"), "{told}");
+    let whole = std::fs::read_to_string(&certificate).unwrap();
+    let (half, odd) = (data.0.join("half"), data.0.join("odd"));
+    std::fs::write(&half, &whole[..whole.len() / 2]).unwrap();
+    let told = serve(&[("--tls-cert", &half), ("--tls-key", &key)]);
+    assert!(told.contains("is damaged"), "{told}");
+    let nothing = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    std::fs::write(&odd, nothing).unwrap();
+    let told = serve(&[("--tls-cert", &odd), ("--tls-key", &key)]);
     assert!(told.contains("no certificate"), "{told}");
     let told = serve(&[("--tls-cert", &certificate), ("--tls-key", &data.0.join("none"))]);
-    assert!(told.contains("cannot read a private key"), "{told}");
+    assert!(told.contains("the key cannot be read: there is no file"), "{told}");
+}
+
+#[test]
+fn a_client_that_speaks_tls_to_a_server_without_is_told_so() {
+    let data = Data::new("no-https");
+    let server = Server::start(&store_in(&data));
+    let url = format!("https://{}", server.address);
+    let asked = windrow(&["list", "--server", &url]).output().unwrap();
+    let told = said(&asked);
+    assert_eq!(asked.status.code(), Some(5), "{told}");
+    let plain = format!("Ask http://{} if", server.address);
+    assert!(told.contains("does not speak https") && told.contains(&plain), "{told}");
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::json;
 use windrow_testkit::servers::postgres::{Durability, Postgres, Version};
 
-use crate::rig::{Data, Reply, Server, create, id, said, windrow};
+use crate::rig::{Data, Reply, Server, create, id, said, store_in, windrow};
 
 const STATS: &str = "/api/v1/queue/stats";
 
@@ -17,7 +17,7 @@ fn secret(token: &str) -> &str {
 #[test]
 fn a_server_on_its_own_machine_is_open_until_there_is_a_token() {
     let data = Data::new("open");
-    let server = Server::start(&data.store());
+    let server = Server::start(&store_in(&data));
     assert_eq!(server.get(STATS, None).status, 200);
     assert_eq!(server.get("/api/v1/tokens", None).json(), json!([]));
     let mut waiting = server.open(
@@ -27,10 +27,28 @@ fn a_server_on_its_own_machine_is_open_until_there_is_a_token() {
         &json!({"worker": "w", "wait_ms": 50_000}).to_string(),
     );
     while server.get("/api/v1/workers", None).json()[0]["waiting"] != 1 {}
+    // Whoever made another first would have locked everybody out.
+    for role in [json!({"role": "worker"}), json!({"role": "admin", "tenant": "acme"})] {
+        let refused = server.post("/api/v1/tokens", None, &role);
+        refused.is(422, "invalid");
+        assert!(refused.text.contains("--role admin"), "{}", refused.text);
+    }
+    assert_eq!(server.get(STATS, None).status, 200);
     let admin = server.token(None, &json!({"role": "admin", "name": "first"}));
     // Whoever waits without one waits no longer.
     Reply::read(&mut waiting).is(401, "unauthorized");
-    server.get(STATS, None).is(401, "unauthorized");
+    let none = server.get(STATS, None);
+    none.is(401, "unauthorized");
+    assert!(none.text.contains("none came"), "{}", none.text);
+    // What is wrong with a token is not said, so that nobody learns which ids there are.
+    let unknown = format!("wr_{}_{}", "0".repeat(16), secret(&admin));
+    let wrong = format!("wr_{}_{}", id(&admin), "0".repeat(64));
+    let told = ["nonsense", &unknown, &wrong].map(|token| {
+        let reply = server.get(STATS, Some(token));
+        reply.is(401, "unauthorized");
+        reply.json()["detail"].as_str().unwrap().to_owned()
+    });
+    assert!(told[0].contains("not known here") && told.iter().all(|all| *all == told[0]));
     assert_eq!(server.get(STATS, Some(&admin)).status, 200);
     // The last token that is revoked does not open the server again, nor does a restart.
     let url = format!("/api/v1/tokens/{}", id(&admin));
@@ -38,18 +56,18 @@ fn a_server_on_its_own_machine_is_open_until_there_is_a_token() {
     server.get(STATS, Some(&admin)).is(401, "unauthorized");
     server.get(STATS, None).is(401, "unauthorized");
     server.stop();
-    let server = Server::start(&data.store());
+    let server = Server::start(&store_in(&data));
     server.get(STATS, None).is(401, "unauthorized");
     server.stop();
-    let all = windrow(&["token", "revoke", "--all"]).args(data.store()).output().unwrap();
+    let all = windrow(&["token", "revoke", "--all"]).args(store_in(&data)).output().unwrap();
     assert!(all.status.success(), "{}", said(&all));
-    assert_eq!(Server::start(&data.store()).get(STATS, None).status, 200);
+    assert_eq!(Server::start(&store_in(&data)).get(STATS, None).status, 200);
 }
 
 #[test]
 fn a_server_that_others_reach_needs_a_token_to_start() {
     let data = Data::new("exposed");
-    let store = data.store();
+    let store = store_in(&data);
     let serve = || windrow(&["serve", "--listen", "0.0.0.0:0"]).args(&store).output().unwrap();
     let refused = said(&serve());
     assert!(refused.contains("windrow token create --role admin"), "{refused}");
@@ -106,7 +124,7 @@ fn looking_for_tokens_where_no_store_is_makes_none() {
 #[test]
 fn when_a_token_was_last_used_is_known_after_a_stop() {
     let data = Data::new("last-used");
-    let store = data.store();
+    let store = store_in(&data);
     let admin = create(&store, &["--role", "admin"]);
     for _ in 0..2 {
         let server = Server::start(&store);
@@ -121,7 +139,7 @@ fn when_a_token_was_last_used_is_known_after_a_stop() {
 #[test]
 fn the_command_line_gives_lists_and_takes_tokens_in_the_store_and_through_a_server() {
     let data = Data::new("cli");
-    let store = data.store();
+    let store = store_in(&data);
     let admin = create(&store, &["--role", "admin", "--name", "the boss"]);
     let worker = create(&store, &["--role", "worker", "--tenant", "a", "--expires", "30d"]);
     let list = windrow(&["token", "list"]).args(&store).output().unwrap();
@@ -176,7 +194,7 @@ fn the_command_line_gives_lists_and_takes_tokens_in_the_store_and_through_a_serv
 #[test]
 fn a_claim_that_waits_ends_when_its_token_is_revoked() {
     let data = Data::new("waits");
-    let store = data.store();
+    let store = store_in(&data);
     let admin = create(&store, &["--role", "admin"]);
     let worker = create(&store, &["--role", "worker"]);
     let server = Server::start(&store);
@@ -194,7 +212,7 @@ fn a_claim_that_waits_ends_when_its_token_is_revoked() {
 #[test]
 fn what_an_operator_did_is_written_down_once_and_what_was_refused_is_not() {
     let data = Data::new("audit");
-    let store = data.store();
+    let store = store_in(&data);
     let admin = create(&store, &["--role", "admin", "--name", "boss"]);
     let operator = create(&store, &["--role", "operator", "--name", "olga"]);
     let server = Server::start(&store);
@@ -206,6 +224,15 @@ fn what_an_operator_did_is_written_down_once_and_what_was_refused_is_not() {
     assert_eq!(server.post("/api/queues/q/pause", Some(&operator), &scope).status, 200);
     assert_eq!(server.get(&format!("/api/v1/queue/{item}"), Some(&operator)).status, 200);
     let made = server.token(Some(&admin), &json!({"role": "viewer"}));
+
+    // It is part of the item's life; who it was is for admins.
+    let events = format!("/api/v1/queue/{item}/events");
+    let by = |token: &str| {
+        let life = server.get(&events, Some(token)).json();
+        let deed = life.as_array().unwrap().iter().find(|moment| moment["event"] == "cancel");
+        deed.unwrap()["by"].clone()
+    };
+    assert_eq!((by(&admin), by(&operator), by(&made)), (json!("olga"), json!(null), json!(null)));
 
     let audit = |query: &str| {
         let reply = server.get(&format!("/api/v1/audit{query}"), Some(&admin));
@@ -252,7 +279,7 @@ fn what_an_operator_did_is_written_down_once_and_what_was_refused_is_not() {
 #[test]
 fn an_operator_who_hangs_up_is_written_down_too() {
     let data = Data::new("hangs-up");
-    let store = data.store();
+    let store = store_in(&data);
     let admin = create(&store, &["--role", "admin"]);
     let server = Server::start(&store);
     let mut cancelled = Vec::new();
@@ -298,7 +325,7 @@ fn is_in_files(dir: &Path, text: &str) -> bool {
 #[test]
 fn a_secret_is_not_in_the_store_and_not_in_what_the_server_says() {
     let data = Data::new("rest");
-    let store = data.store();
+    let store = store_in(&data);
     let admin = create(&store, &["--role", "admin", "--name", "a-canary-name"]);
     let server = Server::start(&store);
     let worker = server.token(Some(&admin), &json!({"role": "worker"}));

@@ -25,7 +25,7 @@ fn database() -> (Postgres, [String; 2]) {
 /// Runs a test on a directory and on a database.
 fn on_both(test: &str, check: impl Fn(&[String])) {
     let data = Data::new(test);
-    check(&data.place());
+    check(&data.place().map(str::to_owned));
     let (_running, place) = database();
     check(&place);
 }

@@ -1,61 +1,28 @@
 //! The real binary on a real socket, and bytes that are sent to it.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::ffi::OsStr;
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-
-/// A data directory that goes with the test.
-pub(crate) struct Data(pub(crate) PathBuf);
-
-impl Data {
-    pub(crate) fn new(test: &str) -> Data {
-        let name = format!("windrow-blobs-{test}-{}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&path).unwrap();
-        Data(path)
-    }
-
-    /// Where its store is, as an argument of the program.
-    pub(crate) fn place(&self) -> [String; 2] {
-        ["--data-dir".into(), self.0.display().to_string()]
-    }
-}
-
-impl Drop for Data {
-    fn drop(&mut self) {
-        // What is left in the temporary directory is not this test's failure.
-        let _removed = std::fs::remove_dir_all(&self.0);
-    }
-}
+pub(crate) use windrow_testkit::servers::listening::Data;
+use windrow_testkit::servers::listening::Listening;
 
 /// A running server.
 pub(crate) struct Server {
-    child: Child,
+    process: Listening,
     pub(crate) address: String,
 }
 
 impl Server {
-    pub(crate) fn start(place: &[String]) -> Server {
-        let mut child = windrow(&["serve", "--listen", "127.0.0.1:0"])
-            .args(place)
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut said = String::new();
-        let mut stderr = BufReader::new(child.stderr.take().unwrap());
-        while !said.contains("http://") {
-            assert!(stderr.read_line(&mut said).unwrap() > 0, "it said {said:?}");
-        }
-        // Whatever else it says goes where the test's own words go.
-        std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::stderr()));
-        let address = said.split("http://").nth(1).and_then(|rest| rest.split(',').next());
-        let address = address.unwrap_or_else(|| panic!("it said {said:?}")).to_owned();
-        Server { child, address }
+    pub(crate) fn start(place: &[impl AsRef<OsStr>]) -> Server {
+        let mut command = windrow(&["serve", "--listen", "127.0.0.1:0"]);
+        let process = Listening::start(command.args(place)).unwrap();
+        let address = process.address.clone();
+        Server { process, address }
     }
 
     pub(crate) fn send(&self, method: &str, path: &str, headers: &[&str], body: &[u8]) -> Reply {
@@ -128,16 +95,7 @@ impl Server {
 
     /// Ends it as a crash does.
     pub(crate) fn kill(mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It may have stopped already.
-        let _gone = self.child.kill();
-        let _reaped = self.child.wait();
+        self.process.kill();
     }
 }
 

@@ -1,5 +1,5 @@
 //! Pages of the documentation, each played in one shell from its first command to its last: the
-//! quick start and the recipes.
+//! quick start, the recipes, and the guide to documents.
 //!
 //! What stands after a command in a block that is called `console` is what it prints, on both
 //! outputs, as a terminal shows it. A command that ends with `&` goes on beside the others; if it
@@ -32,7 +32,8 @@ pub(crate) fn all() -> Vec<PathBuf> {
     let root = root();
     let recipes = std::fs::read_dir(root.join("docs/recipes")).unwrap();
     let recipes = recipes.map(|recipe| recipe.unwrap().path());
-    let mut pages: Vec<PathBuf> = recipes.chain([root.join("docs/quickstart.md")]).collect();
+    let others = ["docs/quickstart.md", "docs/guides/documents.md"].map(|page| root.join(page));
+    let mut pages: Vec<PathBuf> = recipes.chain(others).collect();
     pages.sort();
     pages
 }
@@ -135,7 +136,7 @@ impl Shell {
             Some(beside) => {
                 // First, so that the command may lead its output elsewhere.
                 let begun = format!(">> beside.log 2>&1 < /dev/null {beside} &");
-                if beside.contains("windrow serve") {
+                if beside.contains("windrow serve") || beside.contains("windrow up") {
                     let named = beside.split_once("--listen 127.0.0.1:");
                     let port = named.map_or(&*self.port, |(_, port)| port);
                     let there = format!("curl -sf http://127.0.0.1:{port}/readyz > /dev/null");

@@ -119,9 +119,9 @@ fn is_time(word: &str) -> bool {
 /// Numbers that count time or processes.
 fn numbered(line: &str) -> String {
     let mut line = line.to_owned();
-    for (before, plain) in
-        [("\"duration_ms\":", "1"), ("process ", "1"), ("pid ", "1"), ("records in ", "0.1")]
-    {
+    let known = [("\"duration_ms\":", "1"), ("process ", "1"), ("pid ", "1")];
+    let spans = [("records in ", "0.1"), ("added in ", "1.4")];
+    for (before, plain) in known.into_iter().chain(spans) {
         let Some(at) = line.find(before).map(|at| at + before.len()) else { continue };
         let is_figure = |byte: &u8| byte.is_ascii_digit() || plain.contains('.') && *byte == b'.';
         let figures = line.bytes().skip(at).take_while(is_figure).count();

@@ -81,7 +81,7 @@ fn of(id: &str, event: &str) -> (String, String) {
 #[test]
 fn what_happens_is_told_and_resumed_and_a_place_that_is_gone_is_said() {
     let data = Data::new("events");
-    let mut server = data.start();
+    let mut server = Server::start(&data.place());
     let mut stream = Stream::open(&server, "/events?queue=q", "");
     server.enqueue("other", &json!({}));
     let id = server.enqueue("q", &json!({}));
@@ -114,7 +114,7 @@ fn what_happens_is_told_and_resumed_and_a_place_that_is_gone_is_said() {
 #[test]
 fn a_client_that_is_too_slow_is_told_to_read_again() {
     let data = Data::new("slow");
-    let server = data.start();
+    let server = Server::start(&data.place());
     let mut slow = Stream::open(&server, "/events", "");
     // More than the ring and all buffers on the way hold, while it does not read.
     let tenant = "t".repeat(120);
@@ -136,7 +136,7 @@ fn a_client_that_is_too_slow_is_told_to_read_again() {
 #[test]
 fn the_life_of_an_item_is_shown_and_followed() {
     let data = Data::new("life");
-    let server = data.start();
+    let server = Server::start(&data.place());
     let id = server.enqueue("q", &json!({"route": ["ocr", "index"]}));
     let mut follows = Stream::open(&server, &format!("/queue/{id}/events"), "");
     server.enqueue("q", &json!({}));

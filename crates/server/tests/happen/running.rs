@@ -1,65 +1,31 @@
 //! A running server, and how a test talks to it.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+pub(crate) use windrow_testkit::servers::listening::Data;
+use windrow_testkit::servers::listening::Listening;
 
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A data directory that goes with the test.
-pub(crate) struct Data(PathBuf);
-
-impl Data {
-    pub(crate) fn new(test: &str) -> Data {
-        let name = format!("windrow-happen-{test}-{}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&path).unwrap();
-        Data(path)
-    }
-
-    pub(crate) fn start(&self) -> Server {
-        Server::start(&["--data-dir", self.0.to_str().unwrap()])
-    }
-}
-
-impl Drop for Data {
-    fn drop(&mut self) {
-        // What is left in the temporary directory is not this test's failure.
-        let _removed = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 pub(crate) struct Server {
-    child: Child,
+    process: Listening,
     address: String,
 }
 
 impl Server {
     pub(crate) fn start(store: &[&str]) -> Server {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_windrow"))
-            .args(["serve", "--listen", "127.0.0.1:0"])
-            .args(store)
-            .env("WINDROW_WEBHOOKS__ALLOW", "127.0.0.1")
-            .env("WINDROW_WEBHOOKS__TIMEOUT_MS", "2000")
-            .stdin(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut stderr = BufReader::new(child.stderr.take().unwrap());
-        let mut said = String::new();
-        while !said.contains("http://") {
-            let read = stderr.read_line(&mut said).unwrap();
-            assert!(read > 0, "it said {said:?}");
-        }
-        // Whatever else it says goes where the test's own words go.
-        std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::stderr()));
-        let address = said.split("http://").nth(1).and_then(|rest| rest.split(',').next());
-        Server { child, address: address.unwrap().to_owned() }
+        let mut command = Command::new(env!("CARGO_BIN_EXE_windrow"));
+        command.args(["serve", "--listen", "127.0.0.1:0"]).args(store);
+        command.env("WINDROW_WEBHOOKS__ALLOW", "127.0.0.1");
+        command.env("WINDROW_WEBHOOKS__TIMEOUT_MS", "2000");
+        let process = Listening::start(&mut command).unwrap();
+        let address = process.address.clone();
+        Server { process, address }
     }
 
     /// Sends a request and leaves its answer to be read.
@@ -124,23 +90,12 @@ impl Server {
 
     /// Tells it to stop, and waits until it has.
     pub(crate) fn stop(&mut self) {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
-        assert!(self.child.wait().unwrap().success());
+        self.process.stop();
     }
 
     /// Dies without a word.
     pub(crate) fn kill(mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It may have stopped already.
-        let _gone = self.child.kill();
-        let _reaped = self.child.wait();
+        self.process.kill();
     }
 }
 

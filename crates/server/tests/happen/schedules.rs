@@ -29,7 +29,7 @@ fn runs(server: &Server, queue: &str, count: u64) -> Vec<String> {
 #[test]
 fn a_schedule_is_written_shown_run_and_taken_away() {
     let data = Data::new("written");
-    let server = data.start();
+    let server = Server::start(&data.place());
     let daily = json!({
         "cron": "30 2 * * *", "time_zone": "Europe/Berlin", "overlap": "skip",
         "item": {"queue": "reports", "payload": {"big": 1}},
@@ -69,7 +69,7 @@ fn a_schedule_is_written_shown_run_and_taken_away() {
 #[test]
 fn what_cannot_be_a_schedule_is_refused() {
     let data = Data::new("refused");
-    let server = data.start();
+    let server = Server::start(&data.place());
     let item = json!({"queue": "q"});
     for (wrong, code) in [
         (json!({"cron": "0 0 30 2 *", "item": item}), "invalid"),
@@ -94,11 +94,11 @@ fn what_cannot_be_a_schedule_is_refused() {
 #[test]
 fn a_schedule_runs_by_itself_and_goes_on_after_a_kill() {
     let data = Data::new("runs");
-    let server = data.start();
+    let server = Server::start(&data.place());
     server.done("PUT", "/schedules/tick", &every_second("q"));
     until("two runs", || (pending(&server, "q") >= 2).then_some(()));
     server.kill();
-    let server = data.start();
+    let server = Server::start(&data.place());
     let before = pending(&server, "q");
     assert!(before >= 2, "nothing was lost");
     until("runs go on", || (pending(&server, "q") >= before + 2).then_some(()));
@@ -113,7 +113,7 @@ fn a_schedule_runs_by_itself_and_goes_on_after_a_kill() {
 #[test]
 fn a_run_that_replaces_ends_the_one_before() {
     let data = Data::new("replaces");
-    let server = data.start();
+    let server = Server::start(&data.place());
     let says = json!({"cron": "@yearly", "overlap": "replace", "item": {"queue": "q"}});
     server.done("PUT", "/schedules/s", &says);
     let first = server.done("POST", "/schedules/s/run", &json!({}));

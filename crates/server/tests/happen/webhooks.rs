@@ -110,7 +110,7 @@ fn delivered(server: &Server, status: &str) -> u64 {
 #[test]
 fn an_item_that_ends_is_told_signed_and_again_after_an_error() {
     let data = Data::new("told");
-    let server = data.start();
+    let server = Server::start(&data.place());
     let receiver = Receiver::answering(&["500 No", "302 Found\r\nlocation: /else", "nothing"]);
     let says = json!({"url": receiver.url, "queues": ["q"], "endings": ["completed"]});
     let made = server.done("PUT", "/webhooks/crm", &says);
@@ -145,7 +145,7 @@ fn an_item_that_ends_is_told_signed_and_again_after_an_error() {
 #[test]
 fn a_delivery_survives_a_kill_of_the_server_that_sends_it() {
     let data = Data::new("killed");
-    let server = data.start();
+    let server = Server::start(&data.place());
     let receiver = Receiver::answering(&["nothing"]);
     let secret = "a secret of our own";
     let says = json!({"url": receiver.url, "queues": ["*"], "secret": secret});
@@ -156,7 +156,7 @@ fn a_delivery_survives_a_kill_of_the_server_that_sends_it() {
     server.complete("q");
     let first = receiver.next();
     server.kill();
-    let server = data.start();
+    let server = Server::start(&data.place());
     let again = receiver.next();
     assert_eq!(again.header("windrow-delivery"), first.header("windrow-delivery"));
     assert_eq!(again.body, first.body);
@@ -167,7 +167,7 @@ fn a_delivery_survives_a_kill_of_the_server_that_sends_it() {
 #[test]
 fn a_webhook_is_written_shown_tested_and_taken_away() {
     let data = Data::new("hooks");
-    let server = data.start();
+    let server = Server::start(&data.place());
     let receiver = Receiver::answering(&["204 Good", "503 Away"]);
     let says = json!({"url": receiver.url, "queues": ["a", "b"], "tenants": ["t"]});
     let made = server.done("PUT", "/webhooks/one", &says);
@@ -206,7 +206,7 @@ fn a_webhook_is_written_shown_tested_and_taken_away() {
 #[test]
 fn a_webhook_that_leads_inside_is_refused() {
     let data = Data::new("inside");
-    let server = data.start();
+    let server = Server::start(&data.place());
     for url in [
         "http://169.254.169.254/latest/meta-data",
         "https://10.0.0.1/",

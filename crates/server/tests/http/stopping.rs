@@ -69,10 +69,10 @@ fn whoever_has_work_is_answered_while_the_server_stops_and_nothing_new_begins() 
         refused.is(503, "stopping");
         assert!(refused.headers.contains("retry-after: 1"), "{}", refused.headers);
     }
-    assert!(server.child.try_wait().unwrap().is_none(), "it waits for what is under way");
+    assert!(server.process.child.try_wait().unwrap().is_none(), "it waits for what is under way");
     busy.write_all(b"{}").unwrap();
     Reply::read(&mut busy).is(503, "stopping");
-    assert!(server.child.wait().unwrap().success());
+    assert!(server.process.child.wait().unwrap().success());
     let server = Server::start(&data.0);
     assert_eq!(server.get("/api/v1/queue/stats").json()["completed"], 2);
 }
@@ -91,7 +91,7 @@ fn idle_connections_do_not_hold_a_stop_up_and_a_second_signal_ends_what_does() {
     idle[19].write_all(b"GET /healthz HTTP/1.1\r\n").unwrap();
     let begun = std::time::Instant::now();
     server.signal("-TERM");
-    assert!(server.child.wait().unwrap().success());
+    assert!(server.process.child.wait().unwrap().success());
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     let read = idle[0].read(&mut [0; 16]);
     assert!(matches!(read, Ok(0)), "it is closed, not reset: {read:?}");
@@ -101,6 +101,6 @@ fn idle_connections_do_not_hold_a_stop_up_and_a_second_signal_ends_what_does() {
     server.signal("-TERM");
     while server.get("/readyz").status != 503 {}
     server.signal("-TERM");
-    assert!(server.child.wait().unwrap().success());
+    assert!(server.process.child.wait().unwrap().success());
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
 }

@@ -9,6 +9,7 @@ mod enqueue;
 mod framing;
 mod head;
 mod queues;
+mod sources;
 mod target;
 mod work;
 
@@ -57,6 +58,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Class> {
         enqueue::CLASSES,
         work::CLASSES,
         queues::CLASSES,
+        sources::CLASSES,
     ]
     .into_iter()
     .flatten()

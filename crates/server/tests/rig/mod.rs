@@ -1,99 +1,56 @@
 //! The real binary on a real socket, with everything that it says.
 #![allow(dead_code, reason = "no test uses all of it")]
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+pub(crate) use windrow_testkit::servers::listening::Data;
+use windrow_testkit::servers::listening::Listening;
 
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A data directory that goes with the test.
-pub(crate) struct Data(pub(crate) PathBuf);
-
-impl Data {
-    pub(crate) fn new(test: &str) -> Data {
-        let path = std::env::temp_dir().join(format!("windrow-rig-{test}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Data(path)
-    }
-
-    pub(crate) fn place(&self) -> [&str; 2] {
-        ["--data-dir", self.0.to_str().unwrap()]
-    }
-}
-
-impl Drop for Data {
-    fn drop(&mut self) {
-        // What is left in the temporary directory is not this test's failure.
-        let _removed = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 /// A running server.
 pub(crate) struct Server {
-    child: Child,
+    process: Listening,
     pub(crate) address: String,
-    said: Arc<Mutex<String>>,
-    reader: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Server {
     /// Starts with these flags; `settings` are environment variables.
     pub(crate) fn start(flags: &[&str], settings: &[(&str, &str)]) -> Server {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_windrow"))
-            .args(["serve", "--listen", "127.0.0.1:0"])
-            .args(flags)
-            .envs(settings.iter().copied())
-            .stdin(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut stderr = BufReader::new(child.stderr.take().unwrap());
-        // What it does before it listens may be logged before.
-        let mut first = String::new();
-        let address = loop {
-            let from = first.len();
-            let read = stderr.read_line(&mut first).unwrap();
-            assert!(read > 0, "it said {first:?}");
-            if let Some(address) = address(&first[from..]) {
-                break address;
-            }
-        };
-        let said = Arc::new(Mutex::new(first));
-        let reader = std::thread::spawn({
-            let said = Arc::clone(&said);
-            move || {
-                for line in stderr.lines().map_while(Result::ok) {
-                    said.lock().unwrap().push_str(&(line + "\n"));
-                }
-            }
-        });
-        Server { child, address, said, reader: Some(reader) }
+        Server::start_at("127.0.0.1:0", flags, settings)
+    }
+
+    /// The same at an address.
+    pub(crate) fn start_at(listen: &str, flags: &[&str], settings: &[(&str, &str)]) -> Server {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_windrow"));
+        command.args(["serve", "--listen", listen]).args(flags);
+        let process = Listening::start(command.envs(settings.iter().copied())).unwrap();
+        let address = process.address.clone();
+        Server { process, address }
     }
 
     pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
+        self.process.pid()
     }
 
     /// Ends it at once.
     pub(crate) fn kill(mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+        self.process.kill();
+    }
+
+    /// Waits until it says something.
+    pub(crate) fn says(&self, words: &str) {
+        self.process.hears(|line| line.contains(words).then_some(())).unwrap();
     }
 
     /// Stops it, and gives everything that it said.
     pub(crate) fn stop(mut self) -> String {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
-        assert!(self.child.wait().unwrap().success());
-        self.reader.take().unwrap().join().unwrap();
-        self.said.lock().unwrap().clone()
+        self.process.stop()
     }
 
     /// An answer, or as much of it as came in time.
@@ -181,22 +138,6 @@ impl Server {
             let claim = json!({"queues": ["nowhere"], "worker": "clock", "wait_ms": 100});
             self.post("/api/v1/claims", &claim);
         }
-    }
-}
-
-/// Where it listens, by its first line, text or JSON.
-fn address(first: &str) -> Option<String> {
-    if let Ok(line) = serde_json::from_str::<Value>(first) {
-        return line["address"].as_str().map(str::to_owned);
-    }
-    first.split("http://").nth(1)?.split(',').next().map(str::to_owned)
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It may have stopped already.
-        let _gone = self.child.kill();
-        let _reaped = self.child.wait();
     }
 }
 

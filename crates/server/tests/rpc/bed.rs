@@ -1,11 +1,10 @@
 //! A running server, and clients of it.
 
 use std::future::Future;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use capnp_rpc::RpcSystem;
@@ -13,33 +12,16 @@ use capnp_rpc::rpc_twoparty_capnp::Side;
 use capnp_rpc::twoparty::VatNetwork;
 use serde_json::Value;
 use tokio_util::compat::{TokioAsyncReadCompatExt as _, TokioAsyncWriteCompatExt as _};
+pub(crate) use windrow_testkit::servers::listening::Data;
+use windrow_testkit::servers::listening::Listening;
 
 use crate::seed_capnp::seed_queue;
 
-/// A data directory that goes with the test.
-pub(crate) struct Data(pub(crate) PathBuf);
-
-impl Data {
-    pub(crate) fn new(test: &str) -> Data {
-        let path = std::env::temp_dir().join(format!("windrow-rpc-{test}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Data(path)
-    }
-}
-
-impl Drop for Data {
-    fn drop(&mut self) {
-        // What is left in the temporary directory is not this test's failure.
-        let _removed = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 /// A running server.
 pub(crate) struct Server {
-    pub(crate) child: Child,
+    pub(crate) process: Listening,
     http: String,
     pub(crate) rpc: String,
-    said: Arc<Mutex<String>>,
 }
 
 impl Server {
@@ -48,37 +30,20 @@ impl Server {
     }
 
     pub(crate) fn start_with(data: &Path, variables: &[(&str, &str)]) -> Server {
-        let mut child = windrow(&["serve", "--listen", "127.0.0.1:0"])
-            .envs(variables.iter().copied())
-            .arg("--data-dir")
-            .arg(data)
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut stderr = BufReader::new(child.stderr.take().unwrap());
-        // Lines of the log may come between.
-        let mut line = |begins: &str| loop {
-            let mut said = String::new();
-            assert!(stderr.read_line(&mut said).unwrap() > 0, "it ended before it said {begins}");
-            if let Some(rest) = said.split(begins).nth(1) {
-                break rest.split(',').next().unwrap_or_default().to_owned();
-            }
-        };
-        let (http, rpc) = (line("http://"), line("RPC is at "));
-        let said = Arc::new(Mutex::new(String::new()));
-        let into = Arc::clone(&said);
-        std::thread::spawn(move || {
-            for line in stderr.lines().map_while(Result::ok) {
-                eprintln!("{line}");
-                into.lock().unwrap().push_str(&line);
-            }
+        let mut command = windrow(&["serve", "--listen", "127.0.0.1:0"]);
+        command.envs(variables.iter().copied()).arg("--data-dir").arg(data);
+        let process = Listening::start(&mut command).unwrap();
+        let rpc = process.hears(|line| {
+            let rest = line.split("RPC is at ").nth(1)?;
+            rest.split(',').next().map(str::to_owned)
         });
-        Server { child, http, rpc, said }
+        let http = process.address.clone();
+        Server { process, http, rpc: rpc.unwrap() }
     }
 
-    /// What it said after it had begun.
+    /// What it said.
     pub(crate) fn said(&self) -> String {
-        self.said.lock().unwrap().clone()
+        self.process.said()
     }
 
     pub(crate) fn get(&self, path: &str) -> Value {
@@ -109,8 +74,7 @@ impl Server {
     }
 
     pub(crate) fn signal(&self, signal: &str) {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+        self.process.signal(signal);
     }
 
     /// A connection whose bytes the test writes itself.
@@ -131,14 +95,6 @@ impl Server {
 
     pub(crate) async fn client(&self) -> seed_queue::Client {
         connect(&self.rpc).await.0
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It may have stopped already.
-        let _gone = self.child.kill();
-        let _reaped = self.child.wait();
     }
 }
 

@@ -25,7 +25,7 @@ fn polls_that_wait_are_let_go_when_the_server_stops() {
             assert!(polled.items.is_empty() && polled.lease.is_empty());
         }
     });
-    assert!(server.child.wait().unwrap().success());
+    assert!(server.process.child.wait().unwrap().success());
 }
 
 /// It ended the connections at once, and took no new ones.
@@ -53,7 +53,7 @@ fn while_the_server_stops_work_is_removed_and_extended_and_nothing_is_added() {
         }
     });
     busy.write_all(b"{}").unwrap();
-    assert!(server.child.wait().unwrap().success());
+    assert!(server.process.child.wait().unwrap().success());
 }
 
 #[test]

@@ -1,40 +1,21 @@
 //! The real binary, running for a test, and what it answers byte by byte.
 #![allow(dead_code, reason = "not every test needs all of it")]
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
+pub(crate) use windrow_testkit::servers::listening::Data;
+use windrow_testkit::servers::listening::Listening;
 
 /// How long the server may take before it is said to hang.
 pub(crate) const HANGS_AFTER: Duration = Duration::from_secs(10);
 
-/// A data directory that goes with the test.
-pub(crate) struct Data(pub(crate) PathBuf);
-
-impl Data {
-    pub(crate) fn new(test: &str) -> Data {
-        let path = std::env::temp_dir().join(format!("windrow-{test}-{}", std::process::id()));
-        // One that was left behind by a process with the same number.
-        let _nothing_left = std::fs::remove_dir_all(&path);
-        std::fs::create_dir_all(&path).unwrap();
-        Data(path)
-    }
-}
-
-impl Drop for Data {
-    fn drop(&mut self) {
-        // What is left in the temporary directory is not this test's failure.
-        let _removed = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 /// A running server with a data directory of its own.
 pub(crate) struct Server {
-    pub(crate) child: Child,
+    pub(crate) process: Listening,
     pub(crate) address: String,
     _data: Data,
 }
@@ -55,25 +36,13 @@ impl Server {
     pub(crate) fn at(place: &[&str], variables: &[(&str, &str)], data: Data) -> Server {
         let mut command = Command::new(env!("CARGO_BIN_EXE_windrow"));
         command.args(["serve", "--listen", "127.0.0.1:0"]).args(place);
-        command.envs(variables.iter().copied()).stdin(Stdio::null()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let mut said = String::new();
-        let mut stderr = BufReader::new(child.stderr.take().unwrap());
-        let address = loop {
-            said.clear();
-            assert!(stderr.read_line(&mut said).unwrap() > 0, "it did not start");
-            let address = said.split("http://").nth(1).and_then(|rest| rest.split(',').next());
-            if let Some(address) = address {
-                break address.to_owned();
-            }
-        };
-        // Whatever else it says goes where the test's own words go.
-        std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::stderr()));
-        Server { child, address, _data: data }
+        let process = Listening::start(command.envs(variables.iter().copied())).unwrap();
+        let address = process.address.clone();
+        Server { process, address, _data: data }
     }
 
     pub(crate) fn is_running(&mut self) -> bool {
-        self.child.try_wait().unwrap().is_none()
+        self.process.child.try_wait().unwrap().is_none()
     }
 
     /// A request that nothing is wrong with.
@@ -92,14 +61,6 @@ impl Server {
 
     pub(crate) fn get(&self, path: &str) -> Reply {
         self.send("GET", path, &Value::Null)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It may have stopped already.
-        let _gone = self.child.kill();
-        let _reaped = self.child.wait();
     }
 }
 

@@ -5,17 +5,17 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::Barrier;
-use windrow_client::worker::{Done, Handled, Job, Raw, Undone, Worker};
+use windrow_client::worker::{Done, Handled, Job, Raw, Running, Undone, Worker};
 use windrow_core::Status;
 use windrow_core::command::{NewChild, NewItem, RetryMode};
 use windrow_core::item::{Body, Payload};
-use windrow_core::queue::Queue;
+use windrow_core::queue::{Error, Queue, Seen};
 use windrow_core::route::Route;
 use windrow_core::tally::Bucket;
 use windrow_core::trail::{Class, Ending};
 use windrow_testkit::servers::queues;
 
-use crate::bed::{Bed, QUEUE, add, is_done, item, shared, try_again_soon, until};
+use crate::bed::{Bed, QUEUE, add, is_done, item, pass, shared, try_again_soon, until};
 
 #[derive(Deserialize)]
 struct Sum {
@@ -167,6 +167,36 @@ async fn every_outcome_is_told() {
     assert_eq!(endings.of(Ending::Completed), 1_200 + 1 + 3);
 }
 
+/// Splits what it gets into a thousand children as large as children may be.
+async fn in_large_pieces(_: Job<Raw>) -> Handled<Done> {
+    let child = |number| {
+        let mut child = NewChild::new(number, "page", Route::single());
+        // No JSON, so that over HTTP it takes a third more.
+        child.payload = Payload::Inline(vec![b'x'; 16 * 1024]);
+        child.metadata = Some(format!("\"{}\"", "m".repeat(4_000)));
+        child
+    };
+    Ok(Done::split((0..1_000).map(child).collect()))
+}
+
+#[tokio::test]
+async fn a_split_that_is_larger_than_a_message_goes_in_slices_on_every_wire() {
+    let bed = Bed::new().await;
+    let check = async |id, worker: Result<Running, Error>| {
+        let running = worker.unwrap();
+        let split = |seen: &Seen| seen.children.as_ref().is_some_and(|all| !all.more);
+        let seen = bed.until(id, |seen| is_done(seen) || split(seen)).await;
+        running.stop().await.unwrap();
+        assert_eq!(seen.children.map(|tally| tally.all.total()), Some(1_000), "{:?}", seen.stages);
+    };
+    let own = Body::new("acme", QUEUE).kind;
+    let id = bed.add("").await;
+    check(id, bed.worker().kinds([own.clone()]).handle(in_large_pieces).start()).await;
+    let id = bed.add("").await;
+    let worker = Worker::on(bed.http()).queues([QUEUE]).kinds([own]);
+    check(id, worker.handle(in_large_pieces).start()).await;
+}
+
 #[tokio::test]
 async fn what_a_stage_makes_is_the_input_of_the_next() {
     let bed = Bed::new().await;
@@ -277,5 +307,74 @@ fn an_engine_in_process_keeps_what_was_retried() {
         let running = worker.start().unwrap();
         assert_eq!(until(queue, id, is_done).await.attempts, 2);
         running.stop().await.unwrap();
+    });
+}
+
+#[tokio::test]
+async fn an_async_handler_that_blocks_its_thread_keeps_no_item_from_the_other_threads() {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    if cores < 2 {
+        eprintln!("SKIPPED: with one core there is no other thread");
+        return;
+    }
+    let bed = Bed::new().await;
+    let (free, blocked) = std::sync::mpsc::channel::<()>();
+    let (blocked, _) = shared(std::sync::Mutex::new(blocked));
+    let worker = bed.worker().concurrency(2 * cores).handle(move |job: Job<String>| {
+        let blocked = blocked.clone();
+        async move {
+            if job.payload == "block" {
+                job.progress(1, 1, "blocked");
+                blocked.lock().unwrap().recv().unwrap();
+            }
+            Ok(())
+        }
+    });
+    let running = worker.start().unwrap();
+    let first = bed.add("\"block\"").await;
+    bed.until(first, |seen| seen.progress.is_some()).await;
+    // Whoever is called first, one of so many is on the thread that is blocked.
+    for _ in 0..2 * cores {
+        let id = bed.add("\"quick\"").await;
+        bed.until(id, is_done).await;
+    }
+    free.send(()).unwrap();
+    bed.until(first, is_done).await;
+    running.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_blocking_handler_may_wait_for_a_future_of_its_own() {
+    let bed = Bed::new().await;
+    let id = bed.add("").await;
+    let client = bed.client.clone();
+    let handler = move |job: Job<Raw>| {
+        let look = client.inspect(job.id());
+        let seen = tokio::runtime::Handle::current().block_on(look).unwrap().unwrap();
+        Ok(seen.attempts)
+    };
+    bed.worker().handle_blocking(handler).drain().await.unwrap();
+    assert_eq!(bed.see(id).await.result.as_deref(), Some(&b"1"[..]));
+}
+
+#[test]
+fn a_worker_that_does_not_wait_for_work_asks_for_it_now_and_then() {
+    let ground = queues::embedded().unwrap();
+    ground.runtime.block_on(async {
+        let claims = || {
+            let all = ground.queue.figures().operations();
+            let claims = all.into_iter().filter(|(verb, ..)| *verb == "claim");
+            claims.map(|(.., reading)| reading.count).sum::<u64>()
+        };
+        let worker = Worker::on_shared(ground.queue.clone()).queues([QUEUE]).wait(Duration::ZERO);
+        let running = worker.handle(sum).start().unwrap();
+        let begun = std::time::Instant::now();
+        // The time that passes is a claim too.
+        pass(&*ground.queue, 1_000).await;
+        let (asked, took) = (claims(), begun.elapsed());
+        let id = add(&*ground.queue, r#"{"of": [1]}"#).await;
+        until(&*ground.queue, id, is_done).await;
+        running.stop().await.unwrap();
+        assert!((4..20).contains(&asked), "{asked} claims in {took:?}");
     });
 }

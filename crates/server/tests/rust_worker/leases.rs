@@ -63,12 +63,14 @@ async fn a_lease_that_is_lost_tells_the_handler_and_drops_its_outcome() {
     let id = bed.add("").await;
     let (lost, was_lost) = shared(AtomicBool::new(false));
     let (late, is_late) = shared(Notify::new());
+    let (begin, begun) = shared(Notify::new());
     let (heard, events) = shared(Mutex::new(Vec::new()));
     let worker = bed.worker().lease(LEASE).told(move |event| heard.lock().unwrap().push(event));
     let worker = worker.handle(move |job: Job<Raw>| {
-        let (lost, late) = (lost.clone(), late.clone());
+        let (begin, lost, late) = (begin.clone(), lost.clone(), late.clone());
         async move {
             if job.attempt() == 1 {
+                begin.notify_one();
                 job.cancelled().await;
                 assert!(job.is_cancelled() && job.check().is_err());
                 lost.store(true, Ordering::SeqCst);
@@ -78,10 +80,11 @@ async fn a_lease_that_is_lost_tells_the_handler_and_drops_its_outcome() {
         }
     });
     let running = worker.start().unwrap();
-    let seen = bed.until(id, |seen| seen.lease.is_some()).await;
+    begun.notified().await;
     // Somebody takes it away.
     let gone = vec![(id, Outcome::Fail { class: Class::Other, message: "taken".into() })];
-    bed.client.settle(seen.lease.unwrap(), gone, None).await.unwrap().remove(0).unwrap();
+    let lease = bed.see(id).await.lease.unwrap();
+    bed.client.settle(lease, gone, None).await.unwrap().remove(0).unwrap();
     let end = std::time::Instant::now() + Duration::from_secs(30);
     while !was_lost.load(Ordering::SeqCst) {
         assert!(std::time::Instant::now() < end, "nobody told the handler");

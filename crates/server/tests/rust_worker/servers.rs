@@ -19,6 +19,7 @@ fn options() -> Options {
 async fn check_restart<Q: Queue>(mut bed: Bed, queue: Q) {
     let id = bed.add("").await;
     let (end, ends) = shared(Notify::new());
+    let (begin, begun) = shared(Notify::new());
     let (heard, events) = shared(Mutex::new(Vec::new()));
     let (away, is_away) = shared(Notify::new());
     let worker = Worker::on(queue).queues([QUEUE]).concurrency(2).told(move |event| {
@@ -28,14 +29,15 @@ async fn check_restart<Q: Queue>(mut bed: Bed, queue: Q) {
         heard.lock().unwrap().push(event);
     });
     let worker = worker.handle(move |_: Job<Raw>| {
-        let end = end.clone();
+        let (begin, end) = (begin.clone(), end.clone());
         async move {
+            begin.notify_one();
             end.notified().await;
             Ok(())
         }
     });
     let running = worker.start().unwrap();
-    bed.until(id, |seen| seen.lease.is_some()).await;
+    begun.notified().await;
     bed.server.kill().unwrap();
     is_away.notified().await;
     // The work ends while nobody is there to be told.
@@ -71,17 +73,19 @@ async fn what_cannot_be_told_before_the_lease_has_run_out_is_lost() {
     let id = bed.add("").await;
     let queue = rpc::Client::new(&bed.server.rpc_url(), options()).unwrap();
     let (told, was_told) = shared(Notify::new());
+    let (begin, begun) = shared(Notify::new());
     let worker = Worker::on(queue).queues([QUEUE]).lease(Duration::from_secs(1));
     let worker = worker.handle(move |job: Job<Raw>| {
-        let told = told.clone();
+        let (begin, told) = (begin.clone(), told.clone());
         async move {
+            begin.notify_one();
             job.cancelled().await;
             told.notify_one();
             Ok(())
         }
     });
     let running = worker.start().unwrap();
-    bed.until(id, |seen| seen.lease.is_some()).await;
+    begun.notified().await;
     bed.server.kill().unwrap();
     // Nobody answers for as long as the lease is good.
     was_told.notified().await;

@@ -15,11 +15,13 @@ async fn what_runs_may_end_and_what_has_not_begun_is_handed_back() {
     let bed = Bed::new().await;
     let ids = [bed.add("").await, bed.add("").await, bed.add("").await];
     let (end, ends) = shared(Notify::new());
+    let (begin, begun) = shared(Notify::new());
     let (heard, events) = shared(Mutex::new(Vec::new()));
     let worker = bed.worker().prefetch(5).told(move |event| heard.lock().unwrap().push(event));
     let worker = worker.handle(move |_: Job<Raw>| {
-        let end = end.clone();
+        let (begin, end) = (begin.clone(), end.clone());
         async move {
+            begin.notify_one();
             end.notified().await;
             Ok(())
         }
@@ -29,6 +31,7 @@ async fn what_runs_may_end_and_what_has_not_begun_is_handed_back() {
     for id in ids {
         bed.until(id, |seen| seen.lease.is_some()).await;
     }
+    begun.notified().await;
     let stopped = tokio::join!(running.stop(), async {
         bed.until(ids[2], |seen| seen.status == Status::Pending).await;
         assert_eq!(bed.see(ids[0]).await.status, Status::Processing, "it may end");
@@ -50,16 +53,19 @@ async fn what_still_runs_after_the_grace_is_handed_back_and_costs_no_attempt() {
         let id = bed.add("").await;
         let grace = if is_hurried { Duration::from_secs(600) } else { Duration::from_millis(50) };
         let (told, was_told) = shared(Notify::new());
+        let (begin, begun) = shared(Notify::new());
         let worker = bed.worker().grace(grace).handle(move |job: Job<Raw>| {
-            let told = told.clone();
+            let (begin, told) = (begin.clone(), told.clone());
             async move {
+                begin.notify_one();
                 job.cancelled().await;
                 told.notify_one();
                 Ok("too late")
             }
         });
         let running = worker.start().unwrap();
-        bed.until(id, |seen| seen.lease.is_some()).await;
+        // What is in hand and has not begun is handed back too, and its handler never hears of it.
+        begun.notified().await;
         let stopped = tokio::join!(running.stop(), async {
             if is_hurried {
                 running.hurry();
@@ -97,12 +103,14 @@ async fn a_handler_that_hangs_keeps_nobody_from_stopping() {
     let id = bed.add("").await;
     let (hang, hangs) = std::sync::mpsc::channel::<()>();
     let hangs = Mutex::new(hangs);
+    let (begin, begun) = shared(Notify::new());
     let worker = bed.worker().grace(Duration::ZERO).handle_blocking(move |_: Job<Raw>| {
+        begin.notify_one();
         let _never = hangs.lock().map(|hangs| hangs.recv());
         Ok(())
     });
     let running = worker.start().unwrap();
-    bed.until(id, |seen| seen.lease.is_some()).await;
+    begun.notified().await;
     assert_eq!(running.stop().await.unwrap().to_string(), "released 1");
     assert_eq!(bed.see(id).await.attempts, 0);
     drop(hang);

@@ -65,9 +65,14 @@ pub(crate) fn of_documents(rig: &Rig) -> String {
         json!({"ordinal": number, "kind": "page", "route": route,
                "metadata": {"page_file_path": path}})
     };
+    // How much was extracted stands in the metadata of some, and in the result of others.
     let chunk = |index: u32| {
+        let mut metadata = json!({"chunk_id": format!("c{index}"), "chunk_content_hash": "abc"});
+        if index.is_multiple_of(2) {
+            metadata["entities_extracted"] = json!(7);
+        }
         json!({"ordinal": index, "kind": "chunk", "route": ["vector", "graph"],
-               "metadata": {"chunk_content_hash": "abc", "entities_extracted": 7}})
+               "metadata": metadata})
     };
     let take = |stage: &str| rig.take(json!({"queues": ["docs"], "stages": [stage]}));
     let split = |held: &Held, children: Vec<Value>| {
@@ -79,9 +84,14 @@ pub(crate) fn of_documents(rig: &Rig) -> String {
     split(&take("pages"), vec![page(1)]);
     done(&take("ocr"));
     split(&take("chunk"), vec![chunk(0), chunk(1)]);
-    for stage in ["vector", "vector", "graph", "graph", "publish"] {
+    for stage in ["vector", "vector"] {
         done(&take(stage));
     }
+    for entities in [json!(4), json!("many")] {
+        let result = json!({"entities_extracted": entities, "relationships_extracted": 2});
+        rig.settle(&take("graph"), json!({"outcome": "complete", "result": result}));
+    }
+    done(&take("publish"));
     let mixed = rig.add("docs", document("mixed", 9));
     split(&take("pages"), (1..=6).map(page).collect());
     rig.settle(&take("ocr"), json!({"outcome": "fail", "error": "no text"}));

@@ -94,6 +94,21 @@ fn both_stores_tell_the_same_story_alike() {
 }
 
 #[test]
+fn how_much_was_extracted_is_said_by_the_metadata_of_a_chunk_else_by_its_result() {
+    Rig::both("extracted", |rig| {
+        story::of_documents(rig);
+        let done: Vec<Value> = rig.rows("documents", "status=completed");
+        let id = done[0]["id"].as_str().unwrap();
+        let chunks = rig.rows("task_queue_chunk", &format!("document_id={id}"));
+        let shown = |column: &str| -> Vec<&Value> { chunks.iter().map(|c| &c[column]).collect() };
+        assert_eq!(shown("chunk_id"), [&json!("c0"), &json!("c1")]);
+        // The second one's result says a word, which is no number.
+        assert_eq!(shown("entities_extracted"), [&json!(7), &json!(0)]);
+        assert_eq!(shown("relationships_extracted"), [&json!(2), &json!(2)]);
+    });
+}
+
+#[test]
 fn a_view_is_narrowed_in_the_words_of_its_seed_or_ours() {
     Rig::both("narrowed", |rig| {
         story::of_items(rig);

@@ -9,6 +9,7 @@ use axum::body::Bytes;
 use windrow_core::Timestamp;
 
 use super::archive::{Archive, Chain, Kind, Point, kind, make_dir, open, sync_dir, write};
+use super::restore::earliest;
 use super::{Bar, at};
 use crate::cli::reach::{Ask, Target};
 use crate::http::backups::{Begun, File, Files};
@@ -24,8 +25,8 @@ pub(super) struct Made {
     pub(super) copied: u64,
     /// It could not go on from an earlier backup.
     pub(super) is_new: bool,
-    /// The first moment of the history that it goes on.
-    pub(super) since: Option<String>,
+    /// The earliest moment that can be restored, from here on without a gap.
+    pub(super) since: Timestamp,
 }
 
 /// Makes a backup: what the archive lacks is copied.
@@ -76,8 +77,8 @@ impl Copying<'_> {
             size: last.size,
             snapshot: snapshot.map(|(_, file)| file.name.clone()),
         });
-        let since = chain.points.first().filter(|_| !is_new).map(|first| first.at.clone());
-        archive.add(&begun.store, chain)?;
+        archive.add(&begun.store, chain.clone())?;
+        let since = earliest(archive, &chain)?;
         let (at, files, bytes) = (begun.at.0, begun.files, begun.bytes);
         Ok(Made { at, files, bytes, copied, is_new, since })
     }

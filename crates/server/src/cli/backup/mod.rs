@@ -15,6 +15,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use windrow_core::Timestamp;
 
+use super::data_dir::holds_a_store;
+use super::exit::Stop;
 use super::reach::Reach;
 use super::show::{Table, duration_ms};
 use super::{counted, runtime, with_target};
@@ -44,26 +46,45 @@ pub(super) struct Backup {
 
 pub(super) fn backup(args: &Backup) -> anyhow::Result<()> {
     with_target(&args.reach, async |target| {
+        must_be_elsewhere(&args.directory)?;
         let mut archive = Archive::open_or_new(&args.directory)?;
         let made = copy::copy(target, &mut archive).await?;
         let out = &mut std::io::stdout().lock();
         if args.reach.json {
-            let copy::Made { at, files, bytes, copied, is_new, .. } = made;
+            let copy::Made { at, files, bytes, copied, is_new, since } = made;
             let (directory, at) = (args.directory.display().to_string(), at.to_string());
             let line = json!({
-                "directory": directory, "at": at, "files": files, "bytes": bytes,
-                "copied_bytes": copied, "begins_anew": is_new,
+                "directory": directory, "at": at, "since": since.to_string(), "files": files,
+                "bytes": bytes, "copied_bytes": copied, "begins_anew": is_new,
             });
             writeln!(out, "{line}")?;
             return Ok(());
         }
         let (files, copied) = (counted(made.files, "file"), size(made.copied));
         writeln!(out, "{}: {files}, {}, of which {copied} were copied", made.at, size(made.bytes))?;
-        if let Some(since) = made.since {
-            writeln!(out, "every moment since {since} can be restored")?;
-        }
+        writeln!(out, "every moment since {} can be restored", made.since)?;
         Ok(())
     })
+}
+
+/// Refuses a place that goes when the store goes: the directory of a store, or one in it.
+fn must_be_elsewhere(directory: &Path) -> anyhow::Result<()> {
+    let whole = std::path::absolute(directory).map_err(at(directory))?;
+    // What does not exist yet has a parent that does.
+    let there = whole.ancestors().find_map(|above| above.canonicalize().ok());
+    for above in there.iter().flat_map(|there| there.ancestors()) {
+        // What cannot be looked into is nothing that this user has a store in.
+        if holds_a_store(above).unwrap_or(false) {
+            let said = format!(
+                "{} lies in {}, which holds a store: what takes one away takes the other too. Give \
+                 a directory elsewhere, on another disk at best",
+                directory.display(),
+                above.display()
+            );
+            return Err(Stop::usage(said).into());
+        }
+    }
+    Ok(())
 }
 
 #[derive(clap::Args, Debug)]
@@ -133,13 +154,14 @@ fn list(archive: &Archive, as_json: bool) -> anyhow::Result<()> {
     let out = &mut std::io::stdout().lock();
     let mut table = Table::new(&["BACKUP", "OF", "EVERY MOMENT SINCE"]);
     for chain in archive.chains() {
-        for (at, point) in chain.points.iter().enumerate() {
-            let since = chain.points.first().filter(|_| at > 0).map(|first| first.at.clone());
+        // Of a chain that is damaged it is not known; whoever restores it is told what is wrong.
+        let since = restore::earliest(archive, chain).ok().map(|since| since.to_string());
+        for point in &chain.points {
             if as_json {
                 let line = json!({ "backup": chain.name, "at": point.at, "since": since });
                 writeln!(out, "{line}")?;
             } else {
-                let since = since.unwrap_or_default();
+                let since = since.clone().unwrap_or_default();
                 table.row([chain.name.clone().into(), point.at.clone().into(), since.into()]);
             }
         }

@@ -8,14 +8,14 @@ use std::sync::Arc;
 use windrow_core::Timestamp;
 use windrow_store::embedded::backup::{RESTORING, RewindError, rewind};
 use windrow_store::embedded::blobs::DIRECTORY;
-use windrow_store::embedded::disk::{Disk, RealDisk};
+use windrow_store::embedded::disk::{Disk, LOCK_FILE, RealDisk};
 use windrow_store::embedded::overlay::Overlay;
 use windrow_store::embedded::{Embedded, Options, check, visit_log};
 
 use super::archive::{Archive, Chain, Kind, Point, kind, make_dir, open, sync_dir};
 use super::{Bar, at};
 use crate::cli::blobs;
-use crate::cli::data_dir::{not_opened, to_use};
+use crate::cli::data_dir::{holds_a_store, not_locked, not_opened, to_open, to_use};
 
 /// What a directory holds now.
 pub(super) struct Restored {
@@ -23,6 +23,23 @@ pub(super) struct Restored {
     pub(super) live: u64,
     pub(super) ended: u64,
     pub(super) blobs: u64,
+}
+
+/// The earliest moment that can be restored from a chain. Nothing is changed in it.
+pub(super) fn earliest(archive: &Archive, chain: &Chain) -> anyhow::Result<Timestamp> {
+    let dir = archive.chain_dir(chain);
+    let mut moment = Timestamp::ZERO;
+    loop {
+        // What is cut off to reach a moment is cut off in memory.
+        let disk = RealDisk::open_to_read(&dir).map_err(at(&dir))?;
+        let disk: Arc<dyn Disk> = Arc::new(Overlay::over(Arc::new(disk)));
+        match rewind(&disk, moment) {
+            Ok(rewound) => return Ok(rewound.at),
+            // The first time that is known may be one that a snapshot has seen the half of.
+            Err(RewindError::TooEarly { earliest }) if earliest > moment => moment = earliest,
+            Err(error) => return Err(error.into()),
+        }
+    }
 }
 
 /// Makes a data directory of the last backup, or of the one from which a moment can be reached.
@@ -33,11 +50,11 @@ pub(super) async fn restore(
 ) -> anyhow::Result<Restored> {
     let (chain, point) = choose(archive, moment)?;
     let was_there = to.exists();
-    make_room(to)?;
-    let restored = fill(archive, (chain, point), to, moment).await;
+    let disk = make_room(to)?;
+    let restored = fill(archive, (chain, point), to, &disk, moment).await;
     if restored.is_err() && !was_there {
-        // If it stays, the next restore takes it away: it says what it is.
-        let _gone = fs::remove_dir_all(to);
+        // If something stays, the next restore takes it away: the sign of it goes last.
+        let _gone = clear(to).and_then(|()| Ok(fs::remove_dir_all(to)?));
     }
     restored
 }
@@ -46,16 +63,16 @@ async fn fill(
     archive: &Archive,
     (chain, point): (&Chain, &Point),
     to: &Path,
+    disk: &Arc<dyn Disk>,
     moment: Option<Timestamp>,
 ) -> anyhow::Result<Restored> {
     copy(archive, chain, point, to)?;
-    let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(to).map_err(at(to))?);
-    must_reach(point, to, &disk)?;
+    must_reach(point, to, disk)?;
     let reached = match moment {
-        Some(moment) => rewind(&disk, moment).map_err(|why| not_rewound(archive, point, why))?.at,
+        Some(moment) => rewind(disk, moment).map_err(|why| not_rewound(archive, point, why))?.at,
         None => point.time()?,
     };
-    let verified = verify(to, &disk).await;
+    let verified = verify(to, disk).await;
     // Between two backups a blob may have come and gone.
     let (checked, kept) = verified.map_err(|why| match moment {
         Some(_) => why.context("restore the moment of a backup instead; --list shows them"),
@@ -99,20 +116,48 @@ fn not_rewound(archive: &Archive, point: &Point, why: RewindError) -> anyhow::Er
     }
 }
 
-/// A directory that is empty, or in which a restore was begun; empty then, but for the sign of it.
-fn make_room(to: &Path) -> anyhow::Result<()> {
+/// A directory that is empty, or in which a restore was begun; empty then, but for the sign of it,
+/// and nobody else's for as long as the disk is there.
+fn make_room(to: &Path) -> anyhow::Result<Arc<dyn Disk>> {
+    // First, so that nothing is left in a directory that is used for something else.
+    must_be_free(to)?;
+    let disk = to_open(to)?.hold().map_err(|why| not_locked(to, why))?;
+    // Whoever had it meanwhile may have left something.
+    must_be_free(to)?;
+    let sign = to.join(RESTORING);
+    if sign.exists() {
+        clear(to)?;
+    }
+    open(&sign)?.sync_all().map_err(at(to))?;
+    sync_dir(to)?;
+    Ok(Arc::new(disk))
+}
+
+fn must_be_free(to: &Path) -> anyhow::Result<()> {
     if to.join(RESTORING).exists() {
-        fs::remove_dir_all(to).map_err(at(to))?;
+        return Ok(());
     }
     to_use(to)?;
-    let holds = crate::cli::data_dir::holds_a_store(to)?;
     anyhow::ensure!(
-        !holds,
+        !holds_a_store(to)?,
         "{} holds a store already; give a directory that is empty or does not exist yet",
         to.display()
     );
-    RealDisk::open(to).map_err(at(to))?;
-    open(&to.join(RESTORING))?.sync_all().map_err(at(to))?;
+    Ok(())
+}
+
+/// Removes all that a restore brought, but not the sign of it, nor the lock.
+fn clear(to: &Path) -> anyhow::Result<()> {
+    for entry in fs::read_dir(to).map_err(at(to))? {
+        let entry = entry.map_err(at(to))?;
+        let path = entry.path();
+        if [RESTORING, LOCK_FILE, "lost+found"].iter().any(|kept| path.ends_with(kept)) {
+            continue;
+        }
+        let is_dir = entry.file_type().map_err(at(&path))?.is_dir();
+        let gone = if is_dir { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+        gone.map_err(at(&path))?;
+    }
     sync_dir(to)
 }
 

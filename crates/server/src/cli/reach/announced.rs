@@ -62,7 +62,7 @@ fn from_here(address: SocketAddr) -> SocketAddr {
 
 /// The server that holds a data directory, if it is the one whose file is there. `by` says which
 /// process holds it.
-pub(super) fn server_of(dir: &Path, by: &str) -> Option<Announcement> {
+pub(in crate::cli) fn server_of(dir: &Path, by: &str) -> Option<Announcement> {
     let text = std::fs::read(dir.join(ANNOUNCED)).ok()?;
     let said: Announcement = serde_json::from_slice(&text).ok()?;
     let holds = by.split(|letter: char| !letter.is_ascii_digit());

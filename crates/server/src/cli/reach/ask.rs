@@ -14,6 +14,7 @@ use windrow_core::RequestId;
 
 const BASE: &str = "/api/v1";
 const REQUEST_ID: HeaderName = HeaderName::from_static("idempotency-key");
+const OFFSET: HeaderName = HeaderName::from_static("upload-offset");
 
 /// One request.
 #[derive(Clone, Debug)]
@@ -51,6 +52,10 @@ impl Ask {
         Ask::new(Method::PUT, path)
     }
 
+    pub(crate) fn patch(path: &[&str]) -> Ask {
+        Ask::new(Method::PATCH, path)
+    }
+
     pub(crate) fn delete(path: &[&str]) -> Ask {
         Ask::new(Method::DELETE, path)
     }
@@ -72,6 +77,12 @@ impl Ask {
         if let Ok(range) = HeaderValue::from_str(&format!("bytes={from}-{}", to - 1)) {
             self.headers.push((RANGE, range));
         }
+        self
+    }
+
+    /// What is sent begins at this byte of an upload.
+    pub(crate) fn at(mut self, offset: u64) -> Ask {
+        self.headers.push((OFFSET, offset.into()));
         self
     }
 

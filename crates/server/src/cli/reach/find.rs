@@ -8,15 +8,17 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use windrow_client::http::Client;
 use windrow_client::{Options, Token};
+use windrow_store::embedded::disk::LockError;
 
 use super::announced::server_of;
 use super::profile::{self, Profile};
 use super::{ATTEMPT, Here, Reach, Target};
-use crate::cli::data_dir::{Locked, holds_a_store};
+use crate::cli::data_dir::{Locked, holds_a_store, not_locked, to_read};
 use crate::cli::exit::{Exit, Stop};
 use crate::cli::place::Place;
 use crate::cli::serve;
 use crate::config::{Config, Layers};
+use crate::tls::certificates;
 
 /// A variable that says something.
 fn variable(name: &str) -> Option<String> {
@@ -57,14 +59,15 @@ pub(super) async fn find(reach: &Reach, create: bool) -> anyhow::Result<Target> 
         Whom::Server(address, profile) => wire(reach, &address, profile),
         Whom::Store(config, Place::Directory(dir)) => directory(reach, &config, dir, create).await,
         Whom::Store(config, place) => {
-            Ok(Target::Here(Box::new(Here::begin(place, &config).await?)))
+            Ok(Target::Here(Box::new(Here::begin(place, &config, create).await?)))
         }
     }
 }
 
 /// What a server here would be told, with these flags.
 fn configured(reach: &Reach) -> anyhow::Result<Config> {
-    Config::new(&layers(reach)?)
+    let config = layers(reach).and_then(|layers| Config::new(&layers));
+    config.map_err(|error| Stop::usage(format!("{error:#}")).into())
 }
 
 /// The same, by who said it.
@@ -88,7 +91,7 @@ async fn directory(
         );
         return Err(Stop::new(Exit::NotFound, said).into());
     }
-    match Here::begin(Place::Directory(dir.clone()), config).await {
+    match Here::begin(Place::Directory(dir.clone()), config, create).await {
         Ok(here) => Ok(Target::Here(Box::new(here))),
         Err(error) => match error.downcast_ref::<Locked>() {
             Some(locked) => through_its_server(reach, &dir, locked),
@@ -113,28 +116,50 @@ fn through_its_server(reach: &Reach, dir: &Path, locked: &Locked) -> anyhow::Res
     }
 }
 
+/// The server that uses a data directory now, if one does.
+pub(in crate::cli) fn server_in(dir: &Path) -> anyhow::Result<Option<Target>> {
+    if !holds_a_store(dir)? {
+        return Ok(None);
+    }
+    match to_read(dir)?.lock() {
+        Ok(_nobody) => Ok(None),
+        Err(LockError::Held { by }) => match server_of(dir, &by) {
+            Some(said) => connected(&said.http, None, token(None, None)?).map(Some),
+            None => Err(not_locked(dir, LockError::Held { by })),
+        },
+        Err(error) => Err(not_locked(dir, error)),
+    }
+}
+
 fn wire(reach: &Reach, address: &str, profile: Option<Profile>) -> anyhow::Result<Target> {
     let (profile_token, profile_ca) = match profile {
         Some(profile) => (profile.token_file, profile.ca),
         None => (None, None),
     };
-    let options = Options {
-        token: token(reach, profile_token)?,
-        attempt: ATTEMPT,
-        roots: reach.ca.clone().or(profile_ca),
-        ..Options::default()
-    };
+    let roots = reach.ca.clone().or(profile_ca);
+    if let Some(path) = &roots {
+        certificates(path).map_err(|error| Stop::usage(format!("--ca: {error}")))?;
+    }
+    connected(address, roots, token(reach.token_file.as_deref(), profile_token)?)
+}
+
+fn connected(
+    address: &str,
+    roots: Option<PathBuf>,
+    token: Option<Token>,
+) -> anyhow::Result<Target> {
+    let options = Options { token, attempt: ATTEMPT, roots, ..Options::default() };
     let client = Client::new(address, options).map_err(|error| Stop::usage(error.to_string()))?;
     Ok(Target::Wire(Box::new(client)))
 }
 
 /// The token, from the nearest place that has one.
-fn token(reach: &Reach, of_profile: Option<PathBuf>) -> anyhow::Result<Option<Token>> {
+fn token(named: Option<&Path>, of_profile: Option<PathBuf>) -> anyhow::Result<Option<Token>> {
     let in_file = |path: &Path| {
         let text = std::fs::read_to_string(path);
         text.with_context(|| format!("the token cannot be read from {}", path.display()))
     };
-    let text = match (&reach.token_file, variable("WINDROW_TOKEN")) {
+    let text = match (named, variable("WINDROW_TOKEN")) {
         (Some(path), _) => Some(in_file(path)?),
         (None, Some(token)) => Some(token),
         (None, None) => {

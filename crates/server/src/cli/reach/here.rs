@@ -8,32 +8,27 @@
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use axum::Router;
-use axum::body::{Body, Bytes};
 use tokio::task::JoinHandle;
-use tower_service::Service as _;
 use windrow_core::command::{Answer, Command};
 use windrow_core::limits::COMMAND_ITEMS_MAX;
 use windrow_core::ports::Store as _;
 use windrow_engine::Clock as _;
+use windrow_store::postgres::Postgres;
 
-use super::Ask;
+use super::Hand;
 use crate::auth::{Caller, Entry, Outcome};
 use crate::bulk;
-use crate::cli::exit::{Exit, Stop};
 use crate::cli::place::Place;
 use crate::cli::serve;
 use crate::config::Config;
+use crate::documents::{Beside, Documents};
 use crate::health::Watch;
-use crate::http::{Access, App, ByHand, router};
+use crate::http::{Access, App};
 use crate::store::{AnyStore, Open, Queue};
-
-/// Bytes of an answer that are read.
-const ANSWER_MAX: usize = 256 * 1024 * 1024;
 
 pub(crate) struct Here {
     shown: String,
-    router: Router,
+    hand: Hand,
     app: Arc<App>,
     beside: Mutex<Vec<JoinHandle<()>>>,
     // Last, so that everything that uses it goes first.
@@ -41,19 +36,26 @@ pub(crate) struct Here {
 }
 
 impl Here {
-    pub(super) async fn begin(place: Place, config: &Config) -> anyhow::Result<Here> {
+    /// Opens a store. With `create` there need be none yet.
+    pub(super) async fn begin(place: Place, config: &Config, create: bool) -> anyhow::Result<Here> {
         must_be_ours(&place)?;
+        let place = unmigrated(place, create).await?;
         let shown = serve::shown(&place)?;
+        let beside = Beside::from(&place);
         let open = Open::at(place).await?;
         let queue = Arc::clone(&open.queue);
+        let documents = Documents::new(config.documents.clone(), beside, Arc::clone(&queue));
         config.newcomers.clone().into_iter().for_each(|settings| queue.assume(settings));
         let watch = Arc::new(Watch::new(Arc::clone(&queue), config.health));
-        let beside = (watch, config.webhooks.clone());
-        let app = App::open(Arc::clone(&queue), Access::default(), beside).await?;
+        let beside = (watch, config.webhooks.clone(), Arc::new(documents));
+        // Only to know that there is one: nobody is asked for it here.
+        let given = config.token_file.as_deref().and_then(|path| serve::given(path).ok());
+        let access = Access { given, ..Access::default() };
+        let app = App::open(Arc::clone(&queue), access, beside).await?;
         // What became due while nobody was there is in line.
         queue.store().advance(queue.clock().now()).await?;
-        let router = router(Arc::clone(&app));
-        Ok(Here { shown, router, app, beside: Mutex::default(), open })
+        let hand = Hand::of(&app);
+        Ok(Here { shown, hand, app, beside: Mutex::default(), open })
     }
 
     /// Where the store is, without a password.
@@ -86,26 +88,8 @@ impl Here {
         Ok(gone)
     }
 
-    async fn open_answer(&self, ask: Ask) -> Result<axum::response::Response, Stop> {
-        let wrong = |error: axum::http::Error| Stop::usage(error.to_string());
-        let mut request = ask.request().map_err(wrong)?;
-        request.extensions_mut().insert(ByHand);
-        match self.router.clone().call(request).await {
-            Ok(response) => Ok(response),
-            Err(never) => match never {},
-        }
-    }
-
-    pub(super) async fn open(&self, ask: Ask) -> Result<(u16, Body), Stop> {
-        let (head, body) = self.open_answer(ask).await?.into_parts();
-        Ok((head.status.as_u16(), body))
-    }
-
-    pub(super) async fn ask(&self, ask: Ask) -> Result<(u16, Bytes), Stop> {
-        let (status, body) = self.open(ask).await?;
-        let body = axum::body::to_bytes(body, ANSWER_MAX).await;
-        let body = body.map_err(|error| Stop::new(Exit::Failed, error.to_string()))?;
-        Ok((status, body))
+    pub(super) fn hand(&self) -> &Hand {
+        &self.hand
     }
 
     fn beside(&self, task: JoinHandle<()>) {
@@ -144,6 +128,14 @@ impl Here {
             let _ended = task.await;
         }
     }
+}
+
+/// A database whose schema is not brought up to date by whoever only passes by: servers of another
+/// version may be at it. Where there is none at all, one may be made.
+async fn unmigrated(place: Place, create: bool) -> anyhow::Result<Place> {
+    let Place::Database(mut options) = place else { return Ok(place) };
+    options.migrate = create && Postgres::schema(&options).await?.applied.is_empty();
+    Ok(Place::Database(options))
 }
 
 /// What another user would make in a directory its server could not open afterwards.

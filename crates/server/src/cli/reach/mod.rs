@@ -7,6 +7,7 @@
 mod announced;
 mod ask;
 mod find;
+mod hand;
 mod here;
 mod profile;
 
@@ -18,9 +19,10 @@ use serde::de::DeserializeOwned;
 use windrow_client::http::Client;
 use windrow_client::repeat::Missed;
 
-pub(super) use announced::Announced;
+pub(super) use announced::{Announced, server_of};
 pub(super) use ask::Ask;
-pub(super) use find::Whom;
+pub(super) use find::{Whom, server_in};
+pub(super) use hand::Hand;
 pub(super) use here::Here;
 
 use super::config::Source;
@@ -67,6 +69,8 @@ pub(super) struct Reach {
 pub(super) enum Target {
     Wire(Box<Client>),
     Here(Box<Here>),
+    /// A server that runs in this process.
+    Own(Hand),
 }
 
 impl Reach {
@@ -122,13 +126,15 @@ impl Target {
         match self {
             Target::Wire(client) => format!("asking {}", client.address()),
             Target::Here(here) => format!("using {}", here.shown()),
+            Target::Own(_) => "asking the server in this process".to_owned(),
         }
     }
 
     /// Asks, and gives the answer's body. What is a problem becomes the end of the command.
     pub(super) async fn ask(&self, ask: Ask) -> Result<Bytes, Stop> {
         let (status, body) = match self {
-            Target::Here(here) => here.ask(ask).await?,
+            Target::Here(here) => here.hand().ask(ask).await?,
+            Target::Own(hand) => hand.ask(ask).await?,
             Target::Wire(client) => over_the_wire(client, ask).await?,
         };
         if (200..300).contains(&status) {
@@ -148,7 +154,8 @@ impl Target {
     /// Asks for something that has no end.
     pub(super) async fn follow(&self, ask: Ask) -> Result<Body, Stop> {
         let (status, body) = match self {
-            Target::Here(here) => here.open(ask).await?,
+            Target::Here(here) => here.hand().open(ask).await?,
+            Target::Own(hand) => hand.open(ask).await?,
             Target::Wire(client) => {
                 let (head, body) = client.open(ask.into()).await.map_err(missed)?.into_parts();
                 (head.status.as_u16(), Body::new(body))

@@ -42,6 +42,11 @@ impl Told {
         }
     }
 
+    /// All of it, as it was said.
+    pub(super) fn text(&self) -> &str {
+        self.raw.get()
+    }
+
     /// The parts of a list in it.
     pub(super) fn each(&self, name: &str) -> Result<Vec<Told>, Stop> {
         let mut fields: HashMap<String, &RawValue> = read(self.raw.get().as_bytes())?;
@@ -99,8 +104,8 @@ pub(super) fn is_coloured() -> bool {
     io::stdout().is_terminal() && !said("NO_COLOR") && !is_dumb
 }
 
-/// Says something that is no data.
+/// Says something that is no data, in one line.
 pub(super) fn say(words: &str) {
     // Whoever closed standard error does not want to know.
-    let _told = writeln!(io::stderr().lock(), "windrow: {words}");
+    let _told = writeln!(io::stderr().lock(), "windrow: {}", printable(words));
 }

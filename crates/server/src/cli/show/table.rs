@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::is_coloured;
+use super::{is_coloured, printable};
 
 /// One field of a row.
 #[derive(Clone, Debug, Default)]
@@ -15,19 +15,25 @@ impl Cell {
     /// A status, in its colour.
     pub(crate) fn status(word: &str) -> Cell {
         let colour = match word {
-            "completed" | "green" | "ok" => Some(32),
-            "failed" | "red" | "problem" => Some(31),
-            "processing" => Some(34),
+            "completed" | "green" | "ok" | "live" => Some(32),
+            "failed" | "red" | "problem" | "refused" => Some(31),
+            "processing" | "building" | "updating" => Some(34),
             "cancelled" | "skipped" | "yellow" | "warn" => Some(33),
             _ => None,
         };
-        Cell { text: word.to_owned(), colour }
+        Cell { text: printable(word), colour }
+    }
+
+    /// The same with more words behind it.
+    pub(crate) fn with(mut self, more: &str) -> Cell {
+        self.text.push_str(&printable(more));
+        self
     }
 }
 
 impl<T: Into<String>> From<T> for Cell {
     fn from(text: T) -> Cell {
-        Cell { text: text.into(), colour: None }
+        Cell { text: printable(&text.into()), colour: None }
     }
 }
 
@@ -132,5 +138,15 @@ mod tests {
         assert_eq!(printed(&table, false), "ID   STATUS   AGE\na    failed   3s\nbcd  pending\n");
         assert!(printed(&table, true).contains("\u{1b}[31mfailed\u{1b}[0m   3s"));
         assert_eq!(printed(&Table::new(&["ID"]), false), "\n");
+    }
+
+    /// What a server says, or a caller's name, must not move the cursor or paint the screen.
+    #[test]
+    fn a_cell_does_nothing_to_a_terminal() {
+        let mut table = Table::new(&[]);
+        table.row(["a\u{1b}[2Jb\rc".into(), Cell::status("ok\u{7}").with("\u{9b}31m")]);
+        let printed = printed(&table, false);
+        assert!(!printed.trim_end_matches('\n').contains(char::is_control), "{printed:?}");
+        assert!(printed.contains("a [2Jb c"), "{printed:?}");
     }
 }

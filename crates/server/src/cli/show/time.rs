@@ -21,7 +21,21 @@ pub(crate) fn moment(time: &serde_json::Value) -> String {
         return String::new();
     };
     let now = now();
-    if at > now { format!("in {}", span(at.since(now))) } else { format!("{} ago", age(time)) }
+    if at > now { format!("in {}", ahead(at.since(now))) } else { format!("{} ago", age(time)) }
+}
+
+/// A number of milliseconds that are still to come, to the nearest in its largest unit: a lease of
+/// five minutes that was granted a moment ago ends in 5m.
+fn ahead(ms: u64) -> String {
+    // Half a second is nothing that anybody waits for.
+    let smallest = UNITS.len() - 1;
+    let at = UNITS.iter().position(|(length, _)| ms >= *length).unwrap_or(smallest);
+    let (length, name) = UNITS[at];
+    let count = (ms + length / 2) / length;
+    match at.checked_sub(1).map(|above| UNITS[above]) {
+        Some((larger, its)) if count * length == larger => format!("1{its}"),
+        _ => format!("{count}{name}"),
+    }
 }
 
 /// A number of milliseconds in its largest unit.
@@ -65,5 +79,13 @@ mod tests {
     fn a_span_is_said_in_its_largest_unit() {
         let said = [0, 999, 1_000, 59_999, 60_000, 7_200_000, 90_000_000].map(span);
         assert_eq!(said, ["0s", "0s", "1s", "59s", "1m", "2h", "1d"]);
+    }
+
+    /// A lease of five minutes was said to end in four, a moment after it was granted.
+    #[test]
+    fn what_is_ahead_is_said_to_the_nearest() {
+        let said = [1, 700, 25_400, 59_700, 299_990, 599_000, 3_599_900, 86_399_000].map(ahead);
+        assert_eq!(said, ["0s", "1s", "25s", "1m", "5m", "10m", "1h", "1d"]);
+        assert_eq!([89_000, 95_000, 5_500_000].map(ahead), ["1m", "2m", "2h"]);
     }
 }

@@ -6,6 +6,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Cell, Clear, Paragraph, Row, Table, TableState, Wrap};
 
+use super::look::Health;
 use super::state::{Front, Pane, State};
 use crate::cli::show::{printable, span};
 
@@ -13,6 +14,8 @@ use crate::cli::show::{printable, span};
 const WIDE: u16 = 100;
 /// With fewer lines than these only the pane with the focus is drawn.
 const LOW: u16 = 20;
+/// Lines of the head that say what is not well, at most.
+const ILL_MAX: u16 = 3;
 /// A look that is older than this is said to be old.
 const OLD_MS: u64 = 10_000;
 
@@ -56,11 +59,13 @@ impl Paint {
 
 /// Draws everything.
 pub(super) fn draw(frame: &mut Frame<'_>, state: &State) {
+    let ill = state.look.health.as_ref().and_then(Health::first_ill);
+    let head = 2 + rows_for(ill.as_deref(), frame.area());
     let [head, body, foot] =
-        Layout::vertical([Constraint::Length(2), Constraint::Min(0), Constraint::Length(1)])
+        Layout::vertical([Constraint::Length(head), Constraint::Min(0), Constraint::Length(1)])
             .areas(frame.area());
     let paint = Paint(state.is_coloured);
-    summary(frame, head, state, &paint);
+    summary(frame, head, state, ill, &paint);
     for (pane, area) in panes(body, state.pane) {
         one_pane(frame, area, pane, state, &paint);
     }
@@ -73,6 +78,14 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &State) {
         Front::Text { title, lines, from } => front(frame, body, title, lines, *from),
         Front::None | Front::Question { .. } | Front::Typing { .. } => {}
     }
+}
+
+/// Lines that what is not well takes in the head: as many as it needs, and no more than are spare.
+fn rows_for(ill: Option<&str>, area: Rect) -> u16 {
+    let Some(ill) = ill else { return 0 };
+    let needs = ill.chars().count().div_ceil(usize::from(area.width.max(1)));
+    let spare = if area.height < LOW { 1 } else { ILL_MAX };
+    u16::try_from(needs).unwrap_or(spare).clamp(1, spare)
 }
 
 /// Where panes are.
@@ -92,7 +105,7 @@ fn panes(body: Rect, focus: Pane) -> Vec<(Pane, Rect)> {
     Pane::ALL.into_iter().zip(areas).collect()
 }
 
-fn summary(frame: &mut Frame<'_>, area: Rect, state: &State, paint: &Paint) {
+fn summary(frame: &mut Frame<'_>, area: Rect, state: &State, ill: Option<String>, paint: &Paint) {
     let look = &state.look;
     let sum = |of: fn(&super::look::Queue) -> u64| look.queues.iter().map(of).sum::<u64>();
     let health = look.health.as_ref().map_or("not told", |health| &health.status);
@@ -119,7 +132,11 @@ fn summary(frame: &mut Frame<'_>, area: Rect, state: &State, paint: &Paint) {
         }
         None => Line::raw(source(state)),
     };
-    frame.render_widget(Paragraph::new(vec![Line::from(words), second]), area);
+    let mut lines = vec![Line::from(words)];
+    lines.extend(ill.map(|ill| Line::styled(printable(&ill), paint.status(health))));
+    let [upper, lower] = Layout::vertical([Constraint::Min(0), Constraint::Length(1)]).areas(area);
+    frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: true }), upper);
+    frame.render_widget(Paragraph::new(second), lower);
 }
 
 /// Who answers, and what is listed.

@@ -48,6 +48,17 @@ pub(super) struct Health {
     pub(super) checks: Vec<Check>,
 }
 
+impl Health {
+    /// The first line of the worst that is not well, and what to do about it.
+    pub(super) fn first_ill(&self) -> Option<String> {
+        let is = |status: &str| self.checks.iter().find(|check| check.status == status);
+        let Check { check, of, says, remedy, .. } = is("red").or_else(|| is("yellow"))?;
+        let of = of.as_ref().map(|of| format!(" of {of}")).unwrap_or_default();
+        let remedy = remedy.as_ref().map(|remedy| format!(". Fix: {remedy}")).unwrap_or_default();
+        Some(format!("{check}{of}: {says}{remedy}"))
+    }
+}
+
 #[derive(Clone, PartialEq, Deserialize, Serialize, Debug)]
 pub(super) struct Check {
     pub(super) check: String,

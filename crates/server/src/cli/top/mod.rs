@@ -77,7 +77,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         // What is wrong from the start is said, and not shown.
         let look = asker.look().await?;
         let state = State::new(look, filter.clone(), now(), is_coloured());
-        let ended = screen::run(state, &mut asker).await;
+        let answer = async |wishes, tell| asker.answer(wishes, &tell).await;
+        let ended = screen::run(state, answer).await;
         asker.close().await;
         ended
     })

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use super::asker::Asker;
-use super::look::Look;
+use super::look::{Health, Look};
 use crate::cli::reach::Reach;
 use crate::cli::show::{Cell, Table, printable, short, span};
 
@@ -29,7 +29,11 @@ fn print(out: &mut impl std::io::Write, look: &Look) -> std::io::Result<()> {
     if let Some(since) = look.waiting_since() {
         write!(out, ", the oldest waits for {}", span(look.at.0.since(since)))?;
     }
-    writeln!(out, "\n")?;
+    writeln!(out)?;
+    if let Some(ill) = look.health.as_ref().and_then(Health::first_ill) {
+        writeln!(out, "{}", printable(&ill))?;
+    }
+    writeln!(out)?;
     queues(look).print(out)?;
     for table in [stages(look), workers(look), items(look)] {
         if !table.is_empty() {

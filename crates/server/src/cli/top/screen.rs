@@ -6,7 +6,7 @@
 use std::io::{self, Stdout};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 
 use ratatui::Terminal;
@@ -18,9 +18,8 @@ use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::asker::Asker;
 use super::draw::draw;
 use super::state::{Event, Key, Next, State, Wish};
 use crate::cli::show::now;
@@ -28,8 +27,12 @@ use crate::cli::show::now;
 /// How long keys are waited for before answers are looked at.
 const TURN: Duration = Duration::from_millis(50);
 
-/// Shows the state until somebody leaves, or the process is told to end.
-pub(super) async fn run(state: State, asker: &mut Asker<'_>) -> anyhow::Result<()> {
+/// Shows the state until somebody leaves, or the process is told to end. Meanwhile `answer` does
+/// what is wished, and tells of it.
+pub(super) async fn run(
+    state: State,
+    answer: impl AsyncFnOnce(UnboundedReceiver<Wish>, Sender<Event>),
+) -> anyhow::Result<()> {
     let (wish, wishes) = unbounded_channel();
     let (tell, told) = mpsc::channel();
     let ends = Arc::new(AtomicBool::new(false));
@@ -42,14 +45,16 @@ pub(super) async fn run(state: State, asker: &mut Asker<'_>) -> anyhow::Result<(
         let ends = Arc::clone(&ends);
         move || show(state, &wish, &told, &ends)
     });
+    // Whatever ends this, a panic too, ends the drawing: the runtime would wait for it.
+    let ends = Ends(ends);
     let ended = tokio::select! {
         ended = &mut shown => Some(ended),
-        () = asker.answer(wishes, &tell) => None,
+        () = answer(wishes, tell) => None,
         _ = terminate.recv() => None,
         _ = hang_up.recv() => None,
         _ = interrupt.recv() => None,
     };
-    ends.store(true, Ordering::Relaxed);
+    drop(ends);
     let ended = match ended {
         Some(ended) => ended,
         None => shown.await,
@@ -63,6 +68,15 @@ pub(super) async fn run(state: State, asker: &mut Asker<'_>) -> anyhow::Result<(
     }
 }
 
+/// Tells whoever draws that it is over, when it is dropped.
+struct Ends(Arc<AtomicBool>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Draws what is told, and passes on what keys wish.
 fn show(
     mut state: State,
@@ -72,7 +86,8 @@ fn show(
 ) -> io::Result<()> {
     let mut screen = Screen::take()?;
     let mut is_new = true;
-    while !ends.load(Ordering::Relaxed) {
+    // A panic elsewhere has given the terminal back, and nothing is drawn on it any more.
+    while !ends.load(Ordering::Relaxed) && TAKEN.load(Ordering::Relaxed) {
         // Ages are shown in seconds.
         let time = now();
         is_new |= time.0 / 1_000 != state.now.0 / 1_000;

@@ -41,8 +41,12 @@ fn vitals(facts: &mut Facts) -> &mut Vitals {
 
 /// What waits in a queue: open, and held back.
 fn waits(facts: &mut Facts, queue: &str, open: Option<u64>, held: Option<u64>) {
-    let waiting =
-        Waiting { queue: queue.into(), open_since: open.map(ago), held_since: held.map(ago) };
+    let waiting = Waiting {
+        queue: queue.into(),
+        open_since: open.map(ago),
+        open_stage: open.map(|_| "ocr".into()),
+        held_since: held.map(ago),
+    };
     vitals(facts).waiting.push(waiting);
 }
 
@@ -187,7 +191,8 @@ fn work_that_waits_for_an_hour_is_late_and_for_half_a_day_forgotten() {
 fn a_queue_stalls_when_work_waits_and_nothing_happens() {
     let waiting = |ms| move |facts: &mut Facts| waits(facts, "q", Some(ms), None);
     is("stalled", Green, "work is done", waiting(59_000));
-    is("stalled", Red, "q work waits and nothing has happened for 5 min: no worker", |facts| {
+    let said = "q work waits in stage ocr and nothing has happened for 5 min: no worker asks";
+    is("stalled", Red, said, |facts| {
         waits(facts, "q", Some(5 * MINUTE), None);
         worker(facts, "w", "another", 1);
     });
@@ -206,6 +211,25 @@ fn a_queue_stalls_when_work_waits_and_nothing_happens() {
     is("stalled", Green, "work is done", |facts| {
         waits(facts, "q", Some(5 * MINUTE), None);
         flows(facts, "q", 3, 0, 10_000);
+    });
+}
+
+/// Workers of the other stages were said to wait and get nothing.
+#[test]
+fn a_worker_of_another_stage_is_none_that_waits_for_this_one() {
+    let of_stage = |facts: &mut Facts, stage: &str| {
+        let offers = Claim { stages: vec![stage.into()], ..Claim::new("w", "q", 1) };
+        let (last_seen, offers) = (NOW, Arc::new(offers));
+        facts.workers.push(Worker { name: "w".into(), last_seen, waiting: 1, leases: 0, offers });
+    };
+    is("stalled", Red, "none of them takes this stage", |facts| {
+        waits(facts, "q", Some(5 * MINUTE), None);
+        of_stage(facts, "fetch");
+    });
+    is("stalled", Red, "workers wait and get nothing", |facts| {
+        waits(facts, "q", Some(5 * MINUTE), None);
+        of_stage(facts, "fetch");
+        of_stage(facts, "ocr");
     });
 }
 

@@ -135,7 +135,6 @@ impl Page {
         let branch = Branch::of(around, fact).await?;
         let ([ocr, vector, graph], children) = (branch.whole, branch.children);
         let [in_ocr, in_vector, in_graph] = branch.own;
-        let worker = |own: &Own| own.worker.as_ref().map(|worker| cut(worker, WORKER_MAX));
         let path = fact.says("page_file_path");
         Ok(Some(Page {
             id: fact.id().to_string(),
@@ -210,13 +209,7 @@ impl Chunk {
     pub(super) fn of(fact: &Fact, document: Option<ItemId>) -> Option<Chunk> {
         let (place, body) = (fact.seen.item.place?, &fact.seen.body);
         let [_, vector, graph] = Own::of(fact);
-        let worker = |own: &Own| own.worker.as_ref().map(|worker| cut(worker, WORKER_MAX));
         let called = fact.says("chunk_id").or_else(|| body.reference.clone());
-        let number = |name: &str| {
-            let said = fact.says(name).filter(|said| said.len() <= 9);
-            let digits = said.filter(|said| said.bytes().all(|byte| byte.is_ascii_digit()));
-            digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
-        };
         Some(Chunk {
             id: fact.id().to_string(),
             page_id: place.parent.to_string(),
@@ -238,8 +231,8 @@ impl Chunk {
             graphrag_error: graph.error,
             graphrag_retry_count: graph.retries,
             graphrag_last_heartbeat: graph.heartbeat.map(Time),
-            entities_extracted: number("entities_extracted"),
-            relationships_extracted: number("relationships_extracted"),
+            entities_extracted: fact.number("entities_extracted"),
+            relationships_extracted: fact.number("relationships_extracted"),
             max_retries: fact.attempts_allowed(),
             created_at: fact.created().into(),
             updated_at: fact.updated().into(),
@@ -270,6 +263,11 @@ impl Branch {
         let whole = whole(fact, &own, &below);
         Ok(Branch { own, whole, children: count })
     }
+}
+
+/// Who works on a phase of an item.
+fn worker(own: &Own) -> Option<String> {
+    own.worker.as_ref().map(|worker| cut(worker, WORKER_MAX))
 }
 
 fn whole(fact: &Fact, own: &[Own; PHASES], below: &[Below; PHASES]) -> [Whole; PHASES] {

@@ -111,13 +111,15 @@ impl Fact {
 
     /// What its metadata says under a name, if that is JSON and says it.
     pub(super) fn says(&self, name: &str) -> Option<String> {
-        let metadata: serde_json::Value =
-            serde_json::from_str(self.seen.body.metadata.as_deref()?).ok()?;
-        match metadata.get(name)? {
-            serde_json::Value::Null => None,
-            serde_json::Value::String(text) => Some(text.clone()),
-            other => Some(other.to_string()),
-        }
+        said(self.seen.body.metadata.as_deref()?, name)
+    }
+
+    /// A whole number that its metadata says under a name, else its result; else none.
+    pub(super) fn number(&self, name: &str) -> u32 {
+        let metadata = self.seen.body.metadata.as_deref();
+        let result = self.seen.trail.result.as_deref().and_then(text_of);
+        let mut places = [metadata, result].into_iter().flatten();
+        places.find_map(|text| digits(&said(text, name)?)).unwrap_or(0)
     }
 
     /// The payload as a text: as it is, in hexadecimal if it is none, or where it is kept apart.
@@ -143,6 +145,23 @@ impl Fact {
             None => as_json(&format!("{{\"hex\": \"{}\"}}", hex(bytes))),
         }
     }
+}
+
+/// What a text says under a name, if it is JSON that PostgreSQL can keep and says it.
+fn said(text: &str, name: &str) -> Option<String> {
+    let text = Some(text).filter(|text| !text.contains("\\u0000"))?;
+    let json: serde_json::Value = serde_json::from_str(text).ok()?;
+    match json.get(name)? {
+        serde_json::Value::Null => None,
+        serde_json::Value::String(text) => Some(text.clone()),
+        other => Some(other.to_string()),
+    }
+}
+
+/// A number of at most nine digits.
+fn digits(text: &str) -> Option<u32> {
+    let is_number = text.len() <= 9 && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| is_number)
 }
 
 /// A text without NUL characters, which no text in PostgreSQL has.
@@ -184,6 +203,16 @@ mod tests {
         assert_eq!(shown("").as_deref(), Some("\"\""));
         assert_eq!(shown("\"a\\u0000\"").as_deref(), Some("\"\\\"a\\\\u0000\\\"\""));
         assert_eq!((as_text(&[0, 255]).as_str(), as_text(b"a\0").as_str()), ("00ff", "6100"));
+    }
+
+    #[test]
+    fn a_number_is_one_of_at_most_nine_digits() {
+        let json = r#"{"a": 7, "b": "12", "c": 1.5, "d": -1, "e": null, "f": 1234567890, "g": ""}"#;
+        let number = |name: &str| digits(&said(json, name)?);
+        assert_eq!(["a", "b"].map(number), [Some(7), Some(12)]);
+        assert_eq!(["c", "d", "e", "f", "g", "h"].map(number), [None; 6]);
+        assert_eq!(said("[7]", "a"), None);
+        assert_eq!(said(r#"{"a": 7, "z": "\u0000"}"#, "a"), None);
     }
 
     #[test]

@@ -59,7 +59,7 @@ pub(crate) const CLASSES: &[Class] = &[
         let whole = r#"{"key":"a","payload":{"n":[1,2,{"x":null}]},"priority":5}"#;
         d.enqueue(&whole[..d.number(1, whole.len() as u64 - 1) as usize])
     }),
-    class("something behind the JSON", BAD, "trailing", |d| {
+    class("something behind the JSON", BAD, "more behind the end", |d| {
         let more = d.word(1, 20);
         let item = d.pick(&["{}", "[{}]", r#"{"key":"a"}"#]);
         d.enqueue(&format!("{item} {more}"))

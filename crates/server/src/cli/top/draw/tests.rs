@@ -3,7 +3,7 @@ use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
 use windrow_core::Timestamp;
 
-use super::super::look::{Health, Look, Part, Queue};
+use super::super::look::{Check, Health, Look, Part, Queue};
 use super::super::state::tests::{look, state};
 use super::super::state::{Event, Key};
 use super::*;
@@ -38,7 +38,21 @@ fn check(name: &str, state: &State, columns: u16, rows: u16) {
 
 fn healthy() -> State {
     let mut state = state();
-    let checks = Vec::new();
+    let check = |check: &str, status: &str, of: Option<&str>, says: &str, remedy: Option<&str>| {
+        let (check, status) = (check.to_owned(), status.to_owned());
+        let text = |text: Option<&str>| text.map(str::to_owned);
+        Check { check, status, of: text(of), says: says.to_owned(), remedy: text(remedy) }
+    };
+    let checks = vec![
+        check("store", "green", None, "the store answers", None),
+        check(
+            "held",
+            "yellow",
+            Some("ocr"),
+            "work waits behind a pause or a closed resource, the first of it for 5 min",
+            Some("resume the queue, stage or tenant if it was forgotten"),
+        ),
+    ];
     state.look.health = Some(Health { status: "yellow".to_owned(), checks });
     state.look.queues[1].paused = vec![Part::default()];
     state.look.queues[1].delayed = 7;
@@ -55,7 +69,7 @@ fn frames_are_as_they_were() {
     check("question", &asks, 80, 24);
     let mut help = healthy();
     help.on(Event::Key(Key::Letter('?')));
-    check("help", &help, 92, 22);
+    check("help", &help, 92, 24);
     let mut away = healthy();
     away.on(Event::Time(Timestamp(2_042_000)));
     away.on(Event::Away("127.0.0.1:7117: connection refused".to_owned()));
@@ -67,6 +81,26 @@ fn frames_are_as_they_were() {
     let lines = vec!["01 is failed".to_owned(), "a word ".repeat(30)];
     told.on(Event::Told { title: "item 01".to_owned(), lines });
     check("told", &told, 60, 14);
+}
+
+/// Somebody saw "health red", and not why.
+#[test]
+fn the_worst_that_is_not_well_is_said_with_what_to_do() {
+    let mut state = healthy();
+    assert!(drawn(&state, 160, 30).contains("forgotten"));
+    let health = state.look.health.as_mut().expect("it was told");
+    health.checks.push(Check {
+        check: "tick".to_owned(),
+        status: "red".to_owned(),
+        of: None,
+        says: "nothing happens by itself".to_owned(),
+        remedy: Some("look at the log".to_owned()),
+    });
+    let frame = drawn(&state, 80, 30);
+    assert!(frame.contains("tick: nothing happens by itself. Fix: look at the log"), "{frame}");
+    assert!(!frame.contains("forgotten"), "{frame}");
+    state.look.health.as_mut().expect("it was told").checks.truncate(1);
+    assert!(drawn(&state, 80, 30).lines().nth(1).is_some_and(|line| line.contains("asking")));
 }
 
 #[test]

@@ -15,10 +15,33 @@ fn a_panic_gives_the_terminal_back_before_it_speaks() {
         screen.terminal.draw(|frame| draw(frame, &state())).expect("it is drawn");
         panic!("this is a bug");
     }
+    gives_back_and_ends(|_| {});
+}
+
+/// The thread that draws went on, and kept the process and the terminal.
+#[test]
+fn a_panic_of_whoever_asks_ends_the_drawing_too() {
+    if std::env::var_os(PANICS).is_some() {
+        let runtime = crate::cli::runtime().expect("a runtime");
+        let ended = runtime.block_on(run(state(), async |mut wishes, _tell| {
+            let wished = wishes.recv().await;
+            panic!("this is a bug, {wished:?}");
+        }));
+        unreachable!("it ended with {ended:?}");
+    }
+    gives_back_and_ends(|terminal| {
+        terminal.until("queues");
+        terminal.press("\r").expect("it is pressed");
+    });
+}
+
+/// Runs this test in a terminal, where it panics.
+fn gives_back_and_ends(meanwhile: impl FnOnce(&mut Terminal)) {
     let name = std::thread::current().name().expect("a test").to_owned();
     let mut command = Command::new(std::env::current_exe().expect("this test"));
     command.args([&name, "--exact", "--nocapture"]).env(PANICS, "1");
     let mut terminal = Terminal::run(&command, 120, 30).expect("a terminal");
+    meanwhile(&mut terminal);
     assert!(!terminal.wait().expect("it ends").success());
     terminal.until_sent("this is a bug");
     let sent = terminal.sent();

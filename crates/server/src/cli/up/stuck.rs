@@ -1,0 +1,137 @@
+//! Whether anything can still move, and what it waits for if not.
+//!
+//! Pages wait for a program that is not installed, for as long as it takes, and look for it every
+//! few seconds. A command that ends when all is done must not wait with them: it is over when
+//! nothing else is left and each of them has looked in vain since the command began.
+
+use serde_json::{Value, json};
+use windrow_core::Timestamp;
+
+use crate::cli::exit::Stop;
+use crate::cli::reach::{Ask, Target};
+
+/// What an item says that waits for a program, before and after the package's name.
+const NEEDS: &str = " is needed to read this and is not installed; install ";
+/// Items that are looked at together.
+const PAGE: &str = "200";
+
+/// Items that wait for a program.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Wait {
+    /// The kind of the items: documents, or pages.
+    pub(super) what: String,
+    pub(super) program: String,
+    pub(super) package: String,
+    pub(super) items: u64,
+}
+
+/// What is to be said of work that has not moved for a while.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Stuck {
+    /// It may well move.
+    Moves,
+    /// All of it waits for programs.
+    Waits(Vec<Wait>),
+    /// It waits for something else, in words.
+    Because(String),
+}
+
+/// Lets everything look at once that waited for a program before this command began.
+pub(super) async fn wake(target: &Target) -> anyhow::Result<()> {
+    let filter = json!({"queue": "documents", "status": "pending", "q": "is not installed"});
+    let ask = Ask::post(&["operations"]).json(&json!({"verb": "retry", "filter": filter}))?;
+    // Who may not do that waits until they look by themselves.
+    let _begun = target.ask(ask).await;
+    Ok(())
+}
+
+/// Looks at everything that has not ended.
+pub(super) async fn look(target: &Target, began: Timestamp) -> Result<Stuck, Stop> {
+    let (mut waits, mut other, mut cursor) = (Vec::<Wait>::new(), None, None::<String>);
+    loop {
+        let ask = Ask::get(&["queue"]).with("queue", Some("documents"));
+        let ask = ask.with("status", Some("pending,processing")).with("limit", Some(PAGE));
+        let page: Value = target.read(ask.with("cursor", cursor.as_ref())).await?;
+        for item in page["items"].as_array().into_iter().flatten() {
+            match standing(item, began, crate::cli::show::now()) {
+                Standing::Above => {}
+                Standing::Moves => return Ok(Stuck::Moves),
+                Standing::Later(why) => other = other.or(Some(why)),
+                Standing::Waits(program, package) => {
+                    let what = item["kind"].as_str().unwrap_or("item").to_owned();
+                    let is_it = |wait: &&mut Wait| wait.program == program && wait.what == what;
+                    match waits.iter_mut().find(is_it) {
+                        Some(wait) => wait.items += 1,
+                        None => waits.push(Wait { what, program, package, items: 1 }),
+                    }
+                }
+            }
+        }
+        cursor = page["next"].as_str().map(str::to_owned);
+        if cursor.is_none() {
+            return Ok(match other {
+                Some(why) => Stuck::Because(why),
+                None => Stuck::Waits(waits),
+            });
+        }
+    }
+}
+
+/// How one item stands.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Standing {
+    /// It waits for what is below it.
+    Above,
+    Moves,
+    /// It looked for a program in vain, since the command began.
+    Waits(String, String),
+    /// It is tried again later, because of this.
+    Later(String),
+}
+
+fn standing(item: &Value, began: Timestamp, now: Timestamp) -> Standing {
+    if item["children"].is_object() && item["lease"].is_null() {
+        return Standing::Above;
+    }
+    let time = |field: &str| item[field].as_str().and_then(|at| at.parse::<Timestamp>().ok());
+    let is_later = time("not_before").is_some_and(|at| at > now);
+    let is_new = time("updated_at").is_some_and(|at| at >= began);
+    let error = item["error"]["message"].as_str();
+    match error {
+        Some(error) if item["status"] == "pending" && is_later && is_new => {
+            match error.split_once(NEEDS) {
+                Some((program, package)) => Standing::Waits(program.into(), package.into()),
+                None => Standing::Later(format!("work waits and is tried again: {error}")),
+            }
+        }
+        _ => Standing::Moves,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_who_looked_for_its_program_since_then_waits_for_it() {
+        let at = |seconds: u64| Timestamp(seconds * 1_000).to_string();
+        let (began, now) = (Timestamp(100_000), Timestamp(110_000));
+        let error = "tesseract is needed to read this and is not installed; install tesseract-ocr";
+        let item = |updated, not_before, error: &str| {
+            json!({
+                "status": "pending", "updated_at": at(updated), "not_before": at(not_before),
+                "error": {"message": error},
+            })
+        };
+        let of = |item: Value| standing(&item, began, now);
+        let waits = Standing::Waits("tesseract".into(), "tesseract-ocr".into());
+        assert_eq!(of(item(105, 115, error)), waits);
+        assert_eq!(of(item(95, 115, error)), Standing::Moves, "it looked before that");
+        assert_eq!(of(item(105, 105, error)), Standing::Moves, "it looks now");
+        let why = "work waits and is tried again: busy".to_owned();
+        assert_eq!(of(item(105, 115, "busy")), Standing::Later(why));
+        assert_eq!(of(json!({"status": "processing", "lease": "x"})), Standing::Moves);
+        let above = json!({"status": "processing", "children": {"pending": 1}});
+        assert_eq!(of(above), Standing::Above);
+    }
+}

@@ -1,0 +1,128 @@
+//! Documents watched while they go on: by server-sent events, and by the WebSocket.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+
+use serde_json::{Value, json};
+
+use crate::file::{chronicle, pdf};
+use crate::running::{HANGS_AFTER, Server};
+use crate::{add, get, in_state};
+
+/// A WebSocket of a client.
+struct Client {
+    stream: BufReader<TcpStream>,
+}
+
+impl Client {
+    fn connect(server: &Server) -> Client {
+        let mut stream = TcpStream::connect(&server.address).unwrap();
+        stream.set_read_timeout(Some(6 * HANGS_AFTER)).unwrap();
+        let request = format!(
+            "GET /ws/document-status HTTP/1.1\r\nhost: {}\r\nconnection: Upgrade\r\nupgrade: \
+             websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: \
+             dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+            server.address
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut stream = BufReader::new(stream);
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            assert!(stream.read_line(&mut head).unwrap() > 0, "{head}");
+        }
+        assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
+        assert!(head.contains("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="), "{head}");
+        Client { stream }
+    }
+
+    fn send(&mut self, said: &Value) {
+        let said = said.to_string();
+        let mut frame = vec![0x81, 0x80 | said.len() as u8, 0, 0, 0, 0];
+        frame.extend(said.bytes());
+        self.stream.get_mut().write_all(&frame).unwrap();
+    }
+
+    /// The next text; what keeps the connection alive is passed over.
+    fn hear(&mut self) -> Value {
+        loop {
+            let mut head = [0; 2];
+            self.stream.read_exact(&mut head).unwrap();
+            let mut len = usize::from(head[1]);
+            if len == 126 {
+                let mut more = [0; 2];
+                self.stream.read_exact(&mut more).unwrap();
+                len = usize::from(u16::from_be_bytes(more));
+            }
+            let mut payload = vec![0; len];
+            self.stream.read_exact(&mut payload).unwrap();
+            if head[0] == 0x81 {
+                return serde_json::from_slice(&payload).unwrap();
+            }
+        }
+    }
+
+    /// Everything up to an event.
+    fn until(&mut self, event: &str) -> Vec<Value> {
+        let mut all = Vec::new();
+        loop {
+            all.push(self.hear());
+            if all.last().unwrap()["event"] == event {
+                return all;
+            }
+        }
+    }
+}
+
+#[test]
+fn whoever_subscribes_hears_of_every_phase_of_that_document_and_of_its_end() {
+    let server = Server::start("documents-socket");
+    let (mut all, mut one) = (Client::connect(&server), Client::connect(&server));
+    for client in [&mut all, &mut one] {
+        assert_eq!(client.hear(), json!({"event": "connected"}));
+    }
+    one.send(&json!({"action": "ping"}));
+    assert_eq!(one.hear(), json!({"event": "pong"}));
+    one.send(&json!({"action": "dance"}));
+    assert_eq!(one.hear()["event"], "error");
+    let other = add(&server, "?name=other.md", "text/markdown", b"# Other\n\nSomething else.");
+    in_state(&server, &other, "live");
+    let ended = all.until("indexing_completed");
+    assert_eq!(ended.last().unwrap()["document_id"], other["id"], "without a wish, all is told");
+    let added = add(&server, "?name=towns.pdf", "application/pdf", &pdf(40, chronicle));
+    one.send(&json!({"action": "subscribe", "document_id": added["id"]}));
+    let subscribed = one.until("subscribed");
+    assert_eq!(subscribed.last().unwrap()["document_id"], added["id"]);
+    let told = one.until("indexing_completed");
+    let events: Vec<&str> = told.iter().filter_map(|told| told["event"].as_str()).collect();
+    for phase in ["ocr_completed", "vector_completed", "graphrag_completed"] {
+        assert!(events.contains(&phase), "{phase} is not among {events:?}");
+    }
+    assert!(told.iter().all(|told| told["document_id"] == added["id"]), "{told:?}");
+}
+
+#[test]
+fn progress_is_streamed_until_the_document_is_live_and_never_falls() {
+    let server = Server::start("documents-stream");
+    let added = add(&server, "?name=towns.pdf", "application/pdf", &pdf(60, chronicle));
+    let id = added["id"].as_str().unwrap();
+    let stream = TcpStream::connect(&server.address).unwrap();
+    stream.set_read_timeout(Some(6 * HANGS_AFTER)).unwrap();
+    let request = format!(
+        "GET /api/v1/documents/{id}/progress HTTP/1.1\r\nhost: {}\r\naccept: \
+         text/event-stream\r\n\r\n",
+        server.address
+    );
+    (&stream).write_all(request.as_bytes()).unwrap();
+    let mut percents = Vec::new();
+    for line in BufReader::new(&stream).lines().map(Result::unwrap) {
+        let Some(data) = line.strip_prefix("data: ") else { continue };
+        let progress: Value = serde_json::from_str(data).unwrap();
+        percents.push(progress["percent"].as_f64().unwrap());
+        if progress["state"] == "live" {
+            break;
+        }
+    }
+    assert!(percents.is_sorted(), "{percents:?}");
+    assert_eq!(percents.last(), Some(&100.0));
+    assert_eq!(get(&server, &format!("/documents/{id}/progress"))["percent"], 100.0);
+}

@@ -1,0 +1,134 @@
+//! `windrow up --once` over the examples.
+
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::rig::Data;
+use crate::{examples, ran, says, windrow};
+
+/// How many items there are in the queue of documents, by status.
+fn items(home: &Data) -> Value {
+    let all = ran(&mut windrow(home, &["stats", "--queue", "documents", "--json"]));
+    assert_eq!(all.code, Some(0), "{}", all.err);
+    serde_json::from_str(&all.out).unwrap()
+}
+
+#[test]
+fn the_examples_are_read_to_the_end_and_their_questions_answered() {
+    let home = Data::new("up-inbox");
+    let inbox = examples().join("inbox");
+    let inbox = inbox.to_str().unwrap();
+    let first = ran(&mut windrow(&home, &["up", "--once", inbox]));
+    assert_eq!(first.code, Some(0), "{}", first.err);
+    let summary = [
+        "12 added in",
+        "12 documents (1 failed, 11 live): 17 pages",
+        "4 by ocr, 5 as text, 8 by their text layer",
+        "failed:\n  corrupt-ledger.pdf: pdfinfo failed",
+        "search it: windrow search",
+    ];
+    says(&first.out, &summary);
+    says(&first.err, &["is at http://", &format!("watching {inbox} (collection inbox)")]);
+
+    // Once more: nothing is to be done, and nothing is done, not even what failed.
+    let before = items(&home);
+    let second = ran(&mut windrow(&home, &["up", "--once", inbox]));
+    assert_eq!(second.code, Some(0), "{}", second.err);
+    says(&second.out, &["nothing was to be done: 12 files are as they were", "corrupt-ledger.pdf"]);
+    let strict = ran(&mut windrow(&home, &["up", "--once", "--strict", inbox]));
+    assert_eq!((strict.code, strict.out), (Some(7), second.out), "{}", strict.err);
+    assert_eq!(items(&home), before);
+
+    let questions = std::fs::read_to_string(examples().join("inbox-questions.json")).unwrap();
+    let questions: Vec<Value> = serde_json::from_str(&questions).unwrap();
+    assert_eq!(questions.len(), 10);
+    let is_found = |question: &&Value| {
+        let words = question["question"].as_str().unwrap();
+        let found = ran(&mut windrow(&home, &["search", words, "--limit", "5", "--json"]));
+        assert_eq!(found.code, Some(0), "{}", found.err);
+        let mut hits = found.out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        hits.any(|hit| hit["name"] == question["file"] && hit["page"] == question["page"])
+    };
+    let found = questions.iter().filter(is_found).count();
+    assert!(found >= 9, "only {found} of 10 were found");
+}
+
+#[test]
+fn with_nothing_failed_strict_is_content() {
+    let home = Data::new("up-strict");
+    std::fs::create_dir(home.0.join("notes")).unwrap();
+    std::fs::write(home.0.join("notes/a.md"), "# Apples\n\nThey keep until spring.").unwrap();
+    std::fs::write(home.0.join("notes/.hidden"), "x").unwrap();
+    let well = ran(&mut windrow(&home, &["up", "--once", "--strict", "notes"]));
+    assert_eq!(well.code, Some(0), "{}{}", well.out, well.err);
+    says(&well.out, &["1 added", "1 document (1 live): 1 page, 1 chunk", "left out: 1 hidden"]);
+    // The same text under another name: its page and what it is about are remembered.
+    std::fs::copy(home.0.join("notes/a.md"), home.0.join("notes/b.md")).unwrap();
+    let again = ran(&mut windrow(&home, &["up", "--once", "notes"]));
+    says(&again.out, &["1 added", "remembered from before, and not done again: ", "1 page"]);
+    std::fs::write(home.0.join("notes/a.md"), "# Apples\n\nThey went into the press.").unwrap();
+    let changed = ran(&mut windrow(&home, &["up", "--once", "notes/a.md", "notes"]));
+    says(&changed.out, &["1 added, 1 changed"]);
+    // The file by itself is another source, in a collection of its own.
+    says(&changed.err, &["(collection default)", "(collection notes)"]);
+}
+
+/// Poppler and nothing else on the path.
+fn only_poppler(at: &Path) {
+    std::fs::create_dir(at).unwrap();
+    let path = std::env::var_os("PATH").unwrap();
+    for program in ["pdfinfo", "pdftotext", "pdftoppm"] {
+        let mut found = std::env::split_paths(&path).map(|folder| folder.join(program));
+        symlink(found.find(|program| program.is_file()).unwrap(), at.join(program)).unwrap();
+    }
+}
+
+#[test]
+fn scanned_pages_wait_for_a_missing_program_and_go_on_when_it_is_there() {
+    let home = Data::new("up-missing");
+    let tools = home.0.join("tools");
+    only_poppler(&tools);
+    let inbox = examples().join("inbox");
+    let inbox = inbox.to_str().unwrap();
+    let without = ran(windrow(&home, &["up", "--once", inbox]).env("PATH", &tools));
+    assert_eq!(without.code, Some(0), "{}", without.err);
+    let waits = "waiting:\n  4 pages wait for tesseract; install tesseract-ocr";
+    says(&without.out, &["12 documents (1 failed, 8 live, 3 unfinished): 13 pages", waits]);
+    let strict = ["up", "--once", "--strict", inbox];
+    let strict = ran(windrow(&home, &strict).env("PATH", &tools));
+    assert_eq!(strict.code, Some(7), "{}", strict.out);
+    says(&strict.out, &[waits]);
+    // What could be read is found meanwhile.
+    let words = ["search", "oxalic acid against varroa", "--json", "--limit", "1"];
+    says(&ran(&mut windrow(&home, &words)).out, &["beekeeping-year.pdf"]);
+    let documents = ["list", "kind:document", "--all", "--json"];
+    let before = ran(&mut windrow(&home, &documents)).out.lines().count();
+    assert_eq!(before, 12);
+
+    let with = ran(&mut windrow(&home, &["up", "--once", inbox]));
+    assert_eq!(with.code, Some(0), "{}", with.err);
+    let went_on = ["went on with what waited", "12 documents (1 failed, 11 live): 17 pages"];
+    says(&with.out, &went_on);
+    let after = ran(&mut windrow(&home, &documents)).out.lines().count();
+    assert_eq!(after, before, "none was begun again");
+    let words = ["search", "Mill Lane bridge", "--json", "--limit", "1"];
+    says(&ran(&mut windrow(&home, &words)).out, &["scan-tram-minutes.pdf"]);
+}
+
+#[test]
+fn what_cannot_be_begun_is_said_before_anything_is_made() {
+    let home = Data::new("up-refused");
+    let nothing = ran(&mut windrow(&home, &["up", "--once", "nothing"]));
+    assert_eq!(nothing.code, Some(3), "{}", nothing.err);
+    says(&nothing.err, &["nothing is not there"]);
+    std::fs::create_dir(home.0.join("notes")).unwrap();
+    let mut off = windrow(&home, &["up", "notes"]);
+    let off = ran(off.env("WINDROW_DOCUMENTS__ENABLED", "false"));
+    assert_eq!(off.code, Some(2), "{}", off.err);
+    says(&off.err, &["documents.enabled is false (from WINDROW_DOCUMENTS__ENABLED)"]);
+    let strict = ran(&mut windrow(&home, &["up", "--strict", "notes"]));
+    assert_eq!(strict.code, Some(2), "{}", strict.err);
+    assert!(!home.0.join("store").exists());
+}
