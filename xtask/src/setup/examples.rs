@@ -14,13 +14,10 @@ const EXAMPLES: [&str; 2] = ["examples/rust-worker", "examples/thumbnails"];
 
 /// Runs each against the server that is built here.
 pub(crate) fn check() -> anyhow::Result<()> {
-    let build = ["build", "--quiet", "-p", "windrow-server", "-p", "count-words"];
-    cargo::run(&mut cargo::cargo(&build))?;
-    let built = cargo::target_dir().join("debug");
+    let (server, count_words) = (cargo::built("windrow")?, cargo::built("count-words")?);
     for example in EXAMPLES {
         let mut script = Command::new(cargo::root().join(example).join("try.sh"));
-        script.env("WINDROW_BIN", built.join("windrow"));
-        cargo::run(script.env("COUNT_BIN", built.join("count-words")))?;
+        cargo::run(script.env("WINDROW_BIN", &server).env("COUNT_BIN", &count_words))?;
     }
     Ok(())
 }

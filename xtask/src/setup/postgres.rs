@@ -113,7 +113,7 @@ fn download() -> Command {
     command.args(["-m", "pip", "download", "--quiet", "--disable-pip-version-check"]);
     command.args(["--no-deps", "--only-binary=:all:", "--require-hashes"]);
     command.args(["--implementation", "cp", "--python-version", "3.11", "--abi", "cp311"]);
-    command.args(["--platform", "manylinux_2_28_x86_64"]);
+    command.args(["--platform", "manylinux_2_28_x86_64", "--platform", "manylinux_2_34_x86_64"]);
     command
 }
 

@@ -18,8 +18,7 @@ const EXAMPLE: &str = "examples/python-worker";
 
 /// Lints, types and tests of the client, and its example, against the server that is built here.
 pub(crate) fn check() -> anyhow::Result<()> {
-    cargo::run(&mut cargo::cargo(&["build", "-p", "windrow-server"]))?;
-    let server = cargo::target_dir().join("debug/windrow");
+    let server = cargo::built("windrow")?;
     for words in [
         &["-m", "ruff", "check", ".", "../../examples/python-worker"][..],
         &["-m", "ruff", "format", "--check", ".", "../../examples/python-worker"],

@@ -69,6 +69,14 @@ const LAWS: &[Law] = &[
         why: "who uses a queue elsewhere carries neither a server nor a store",
     },
     Law {
+        name: "pipelines",
+        // The client for its workers, which take any queue.
+        below: &["core", "client"],
+        for_tests: &["testkit", "engine", "store"],
+        outside: Outside::AnyBut(FRONTS),
+        why: "a pipeline sees the port of a queue, so that it runs in the server or elsewhere",
+    },
+    Law {
         name: "testkit",
         below: &["core", "store", "engine", "client"],
         for_tests: &["server"],
@@ -77,12 +85,14 @@ const LAWS: &[Law] = &[
     },
     Law {
         name: "server",
-        below: &["core", "store", "engine", "wire", "client"],
+        below: &["core", "store", "engine", "wire", "client", "pipelines"],
         for_tests: &["testkit"],
         outside: Outside::Any,
         why: "what is only for tests does not ship",
     },
 ];
+
+const FRONTS: &[&str] = &["axum", "reqwest", "tower", "warp"];
 
 const FRONTS_AND_SQL: &[&str] =
     &["axum", "reqwest", "tower", "warp", "rusqlite", "sqlx", "tokio-postgres"];
@@ -273,6 +283,15 @@ mod tests {
             check("engine", &format!("[dependencies]\n{name} = \"1\"\n"), &["2: engine must"]);
         }
         check("engine", "[dependencies]\ntokio = \"1\"\n", &[]);
+    }
+
+    #[test]
+    fn a_pipeline_sees_a_queue_wherever_it_is_and_serves_nothing() {
+        check("pipelines", "[dependencies]\nwindrow-core.workspace = true\nhyper = \"1\"\n", &[]);
+        for name in ["windrow-engine", "windrow-store", "windrow-server", "axum"] {
+            let manifest = format!("[dependencies]\n{name} = \"1\"\n");
+            check("pipelines", &manifest, &["2: pipelines must not"]);
+        }
     }
 
     #[test]

@@ -5,11 +5,13 @@
 //! with the [`limit`] where a ratio is wanted, and hands back [`report::Row`]s. What is demanded of
 //! the rows is a list of [`report::Bar`]s. `postgres/` is the bench of the PostgreSQL store, beside
 //! its peers instead of the limit; it uses the same clients, rows and bars. `wire/` is the bench of
-//! a whole server beside other queues, everybody through a client of its own, and `programs/` that
-//! of workers beside the wire they use.
+//! a whole server beside other queues, everybody through a client of its own, `programs/` that of
+//! workers beside the wire they use, and `documents/` that of the pipeline beside the bare tools.
 
+mod asked;
 pub mod clients;
 pub mod counted;
+pub mod documents;
 pub mod limit;
 pub mod machine;
 pub mod measure;

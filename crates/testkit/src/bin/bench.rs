@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use windrow_testkit::bench::{postgres, programs, queue, wire};
+use windrow_testkit::bench::{documents, postgres, programs, queue, wire};
 
 fn main() -> ExitCode {
     let mut words: Vec<_> = std::env::args_os().skip(1).collect();
@@ -12,8 +12,10 @@ fn main() -> ExitCode {
         Some("postgres") => postgres::run(words),
         Some("wire") => wire::run(words),
         Some("clients") => programs::run(words),
+        Some("documents") => documents::run(words),
         _ => {
-            let all = [queue::HELP, postgres::HELP, wire::HELP, programs::HELP].join("\n");
+            let all = [queue::HELP, postgres::HELP, wire::HELP, programs::HELP, documents::HELP];
+            let all = all.join("\n");
             Err(anyhow::anyhow!("which bench?\n\n{all}"))
         }
     };

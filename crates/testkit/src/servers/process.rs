@@ -75,7 +75,7 @@ fn ids_of(users: &str, name: &str) -> Option<Ids> {
 }
 
 /// Runs a command to its end and returns what it printed. What it complained of is the error.
-pub(super) fn output(command: &mut Command) -> anyhow::Result<String> {
+pub(crate) fn output(command: &mut Command) -> anyhow::Result<String> {
     let done = command.stdin(Stdio::null()).output();
     let done = done.with_context(|| format!("cannot start {}", shown(command)))?;
     if !done.status.success() {

@@ -5,70 +5,10 @@ use windrow_core::limits::FOLD_AFTER_MS;
 use windrow_core::tally::{Bucket, Counts};
 use windrow_core::{ItemId, Status};
 use windrow_testkit::random::Splitmix;
+use windrow_testkit::seed_001::{PROGRESS, READY_FOR_GRAPHRAG, READY_FOR_VECTOR, STATISTICS};
 use windrow_testkit::suite::{Draft as _, chunk, document, fail, page, retry, skip};
 
 use crate::ground::{Ground, text, time};
-
-const PROGRESS: &str = "
-SELECT
-    d.id,
-    d.filename,
-    d.ocr_status,
-    d.vector_index_status,
-    d.graphrag_index_status,
-    -- OCR progress
-    COUNT(p.id) as total_pages,
-    COUNT(p.id) FILTER (WHERE p.ocr_status = 'completed') as ocr_completed_pages,
-    COUNT(p.id) FILTER (WHERE p.ocr_status = 'failed') as ocr_failed_pages,
-    -- Vector progress
-    SUM(p.chunk_count) as total_chunks,
-    (SELECT COUNT(*) FROM task_queue_chunk c WHERE c.document_id = d.id \
-     AND c.vector_status = 'completed') as vector_completed_chunks,
-    -- GraphRAG progress
-    (SELECT COUNT(*) FROM task_queue_chunk c WHERE c.document_id = d.id \
-     AND c.graphrag_status = 'completed') as graphrag_completed_chunks
-FROM documents d
-LEFT JOIN task_queue_page p ON d.id = p.document_id
-WHERE d.id = :doc_id
-GROUP BY d.id, d.filename, d.ocr_status, d.vector_index_status, d.graphrag_index_status;";
-
-const STATISTICS: &str = "
-SELECT
-    'ocr_pages' as task_type,
-    ocr_status as status,
-    COUNT(*) as count
-FROM task_queue_page
-GROUP BY ocr_status
-
-UNION ALL
-
-SELECT
-    'vector_chunks' as task_type,
-    vector_status as status,
-    COUNT(*) as count
-FROM task_queue_chunk
-GROUP BY vector_status
-
-UNION ALL
-
-SELECT
-    'graphrag_chunks' as task_type,
-    graphrag_status as status,
-    COUNT(*) as count
-FROM task_queue_chunk
-GROUP BY graphrag_status;";
-
-const READY_FOR_VECTOR: &str = "
-SELECT id, filename
-FROM documents
-WHERE ocr_status = 'completed'
-  AND vector_index_status = 'pending';";
-
-const READY_FOR_GRAPHRAG: &str = "
-SELECT id, filename
-FROM documents
-WHERE vector_index_status = 'completed'
-  AND graphrag_index_status = 'pending';";
 
 /// What the seed's workers pick up, without the lock, which a view does not take.
 const NEXT_PAGE: &str = "

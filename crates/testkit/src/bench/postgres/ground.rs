@@ -50,7 +50,7 @@ impl Ground {
         }
         Ok(Ground {
             runtime,
-            quick: asked.quick,
+            quick: asked.common.quick,
             pinned_minutes: asked.pinned_minutes,
             width: asked.width,
             has_peers: missing.is_none(),

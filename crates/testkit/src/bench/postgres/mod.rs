@@ -24,9 +24,10 @@ use std::io::Write as _;
 use std::time::Instant;
 
 use anyhow::Context as _;
-use lexopt::prelude::*;
+use lexopt::ValueExt as _;
 
 use self::ground::Ground;
+use super::asked::{self, Words};
 use super::machine;
 use super::report::{Bar, Row, Want, check, tell};
 use crate::servers::Version;
@@ -123,9 +124,7 @@ const fn most(name: &'static str, row: &'static str, most: f64) -> Bar {
 
 #[derive(Debug)]
 struct Asked {
-    json: bool,
-    quick: bool,
-    only: Option<Vec<String>>,
+    common: asked::Asked,
     width: usize,
     pinned_minutes: f64,
     version: Option<Version>,
@@ -134,18 +133,8 @@ struct Asked {
 
 impl Asked {
     fn wants(&self, part: &Part) -> bool {
-        match &self.only {
-            Some(only) => only.iter().any(|name| name == part.name),
-            None => !(self.quick && part.is_long),
-        }
-    }
-}
-
-impl Default for Asked {
-    fn default() -> Asked {
-        let (width, pinned_minutes) = (ours::WIDTH, 10.0);
-        let (json, quick, only, version, peers) = (false, false, None, None, true);
-        Asked { json, quick, only, width, pinned_minutes, version, peers }
+        let is_left_out = self.common.only.is_none() && self.common.quick && part.is_long;
+        self.common.wants(part.name) && !is_left_out
     }
 }
 
@@ -172,42 +161,31 @@ pub fn run(words: Vec<OsString>) -> anyhow::Result<bool> {
     }
     // Others may use the disk too; this says whether they came or went meanwhile.
     machine["fdatasync_per_s_after"] = machine::syncs_per_s(&std::env::temp_dir())?.round().into();
-    let checks = check(&BARS, &rows, asked.only.is_none() && !asked.quick);
-    tell(asked.json, asked.quick, &machine, &rows, &checks)?;
+    let checks = check(&BARS, &rows, asked.common.only.is_none() && !asked.common.quick);
+    tell(asked.common.json, asked.common.quick, &machine, &rows, &checks)?;
     Ok(checks.iter().all(|check| check.ok))
 }
 
 fn read(words: Vec<OsString>) -> anyhow::Result<Option<Asked>> {
-    let mut asked = Asked::default();
-    let mut words = lexopt::Parser::from_args(words);
-    while let Some(word) = words.next()? {
-        match word {
-            Long("json") => asked.json = true,
-            Long("quick") => asked.quick = true,
-            Long("only") => {
-                let names = words.value()?.string()?;
-                let names: Vec<String> = names.split(',').map(str::to_owned).collect();
-                for name in &names {
-                    let known = PARTS.iter().any(|part| part.name == name);
-                    anyhow::ensure!(known, "no part {name}\n\n{HELP}");
-                }
-                asked.only = Some(names);
-            }
-            Long("width") => asked.width = words.value()?.parse()?,
-            Long("pinned-minutes") => asked.pinned_minutes = words.value()?.parse()?,
-            Long("no-peers") => asked.peers = false,
-            Long("postgres") => {
-                asked.version = match words.value()?.string()?.as_str() {
+    let (mut width, mut pinned_minutes, mut version, mut peers) = (ours::WIDTH, 10.0, None, true);
+    let parts = PARTS.iter().map(|part| part.name).collect();
+    let common = Words { help: HELP, part: "part", parts }.read(words, |option, words| {
+        match option {
+            "width" => width = words.value()?.parse()?,
+            "pinned-minutes" => pinned_minutes = words.value()?.parse()?,
+            "no-peers" => peers = false,
+            "postgres" => {
+                version = match words.value()?.string()?.as_str() {
                     "15" => Some(Version::V15),
                     "18" => Some(Version::V18),
                     other => anyhow::bail!("no PostgreSQL {other} here; 15 or 18"),
                 }
             }
-            Long("help") | Short('h') => return Ok(None),
-            word => return Err(word.unexpected().into()),
+            _ => return Ok(false),
         }
-    }
-    Ok(Some(asked))
+        Ok(true)
+    })?;
+    Ok(common.map(|common| Asked { common, width, pinned_minutes, version, peers }))
 }
 
 #[cfg(test)]
@@ -243,7 +221,7 @@ mod tests {
         let wanted: Vec<&str> =
             PARTS.iter().filter(|part| asked.wants(part)).map(|part| part.name).collect();
         assert_eq!(wanted, ["claim", "tree"]);
-        assert!(asked.quick && asked.pinned_minutes == 0.5 && asked.width == 8);
+        assert!(asked.common.quick && asked.pinned_minutes == 0.5 && asked.width == 8);
         assert!(read(vec!["--only".into(), "clam".into()]).is_err());
     }
 }

@@ -13,9 +13,9 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use lexopt::prelude::*;
 use tokio::runtime::Runtime;
 
+use super::asked::{Asked, Words};
 use super::machine;
 use super::measure::{Round, median};
 use super::report::{Bar, Row, Want, check, tell};
@@ -48,22 +48,9 @@ const fn least(name: &'static str, row: &'static str, figure: &'static str, leas
     Bar { name, row, figure, want: Want::AtLeast(least) }
 }
 
-#[derive(Debug, Default)]
-struct Asked {
-    json: bool,
-    quick: bool,
-    only: Option<Vec<String>>,
-}
-
-impl Asked {
-    fn wants(&self, program: &str) -> bool {
-        self.only.as_ref().is_none_or(|only| only.iter().any(|one| one == program))
-    }
-
-    /// A number of items, a tenth of it if somebody is in a hurry.
-    fn items(&self, items: u64) -> u64 {
-        if self.quick { items / 10 } else { items }
-    }
+/// A number of items, a tenth of it if somebody is in a hurry.
+fn items(asked: &Asked, items: u64) -> u64 {
+    if asked.quick { items / 10 } else { items }
 }
 
 /// What is measured with.
@@ -105,7 +92,7 @@ pub fn run(words: Vec<OsString>) -> anyhow::Result<bool> {
 
 /// The Rust worker, in turns with the wire.
 fn beside_the_wire(ground: &Ground, asked: &Asked) -> anyhow::Result<Vec<Row>> {
-    let (items, rounds) = (asked.items(100_000), if asked.quick { 3 } else { 7 });
+    let (items, rounds) = (items(asked, 100_000), if asked.quick { 3 } else { 7 });
     let url = ground.server.rpc_url();
     let (mut wires, mut workers) = (Vec::new(), Vec::new());
     ground.runtime.block_on(async {
@@ -137,14 +124,14 @@ fn rate(items: u64, seconds: f64) -> Round {
 }
 
 fn python(ground: &Ground, asked: &Asked) -> anyhow::Result<Vec<Row>> {
-    let (items, rounds) = (asked.items(50_000), if asked.quick { 1 } else { 3 });
+    let (items, rounds) = (items(asked, 50_000), if asked.quick { 1 } else { 3 });
     let rounds = (0..rounds).map(|_| others::python(&ground.server.url(), items));
     let rounds: Vec<f64> = rounds.collect::<anyhow::Result<_>>()?;
     Ok(vec![Row::new("python").with("items_per_s", median(rounds))])
 }
 
 fn work(ground: &Ground, asked: &Asked) -> anyhow::Result<Vec<Row>> {
-    let (items, rounds) = (asked.items(3_000), if asked.quick { 1 } else { 3 });
+    let (items, rounds) = (items(asked, 3_000), if asked.quick { 1 } else { 3 });
     let url = ground.server.url();
     let mut rates = Vec::new();
     for number in 0..rounds {
@@ -159,25 +146,8 @@ fn work(ground: &Ground, asked: &Asked) -> anyhow::Result<Vec<Row>> {
 }
 
 fn read(words: Vec<OsString>) -> anyhow::Result<Option<Asked>> {
-    let mut asked = Asked::default();
-    let mut words = lexopt::Parser::from_args(words);
-    while let Some(word) = words.next()? {
-        match word {
-            Long("json") => asked.json = true,
-            Long("quick") => asked.quick = true,
-            Long("only") => {
-                let names = words.value()?.string()?;
-                let names: Vec<String> = names.split(',').map(str::to_owned).collect();
-                for name in &names {
-                    anyhow::ensure!(PROGRAMS.contains(&&**name), "no program {name}\n\n{HELP}");
-                }
-                asked.only = Some(names);
-            }
-            Long("help") | Short('h') => return Ok(None),
-            word => return Err(word.unexpected().into()),
-        }
-    }
-    Ok(Some(asked))
+    let bench = Words { help: HELP, part: "program", parts: PROGRAMS.to_vec() };
+    bench.read(words, |_, _| Ok(false))
 }
 
 #[cfg(test)]

@@ -15,20 +15,22 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use lexopt::prelude::*;
+use lexopt::ValueExt as _;
 use serde_json::Value;
 
+use super::asked::{self, Words};
 use super::machine;
 use super::report::{Bar, Row, Want, check, tell};
 use super::scenario::{Scenario, Stage, run_here, run_in_child};
 
 pub const HELP: &str = "\
-bench queue [--json] [--quick] [--only NAME] [--dir DIR]
+bench queue [--json] [--quick] [--only NAMES] [--dir DIR]
   Measures the embedded store beside the limit of this machine, and holds it against its bars.
-  --only NAME  one scenario: rates, shapes, depth, reopen, finished, trees, churn
-  --quick      a twentieth of the items, shorter rounds; indicates, proves nothing
-  --json       prints {machine, rows, checks} instead of a table
-  --dir DIR    where the data goes (about 10 GB for a while); by default beside this program
+  --only NAMES  some of these, with commas between them: rates shapes depth reopen finished trees
+                churn
+  --quick       a twentieth of the items, shorter rounds; indicates, proves nothing
+  --json        prints {machine, rows, checks} instead of a table
+  --dir DIR     where the data goes (about 10 GB for a while); by default beside this program
 ";
 
 const SCENARIOS: [Scenario; 7] = [
@@ -106,9 +108,7 @@ const NEEDED_BYTES: u64 = 12 << 30;
 
 #[derive(Debug)]
 struct Asked {
-    json: bool,
-    quick: bool,
-    only: Option<String>,
+    common: asked::Asked,
     /// Set in a child: the scenario to run here.
     scenario: Option<String>,
     dir: PathBuf,
@@ -121,44 +121,35 @@ pub fn run(words: Vec<OsString>) -> anyhow::Result<bool> {
         return Ok(true);
     };
     if let Some(name) = &asked.scenario {
-        let stage = Stage::new(&asked.dir, asked.quick)?;
+        let stage = Stage::new(&asked.dir, asked.common.quick)?;
         run_here(find(name)?, &stage)?;
         return Ok(true);
-    }
-    if let Some(name) = &asked.only {
-        find(name)?;
     }
     std::fs::create_dir_all(&asked.dir)?;
     let measured = measure(&asked);
     std::fs::remove_dir_all(&asked.dir)?;
     let (machine, rows) = measured?;
-    let checks = check(&BARS, &rows, asked.only.is_none());
-    tell(asked.json, asked.quick, &machine, &rows, &checks)?;
-    Ok(asked.quick || checks.iter().all(|check| check.ok))
+    let checks = check(&BARS, &rows, asked.common.only.is_none());
+    tell(asked.common.json, asked.common.quick, &machine, &rows, &checks)?;
+    Ok(asked.common.quick || checks.iter().all(|check| check.ok))
 }
 
 fn read(words: Vec<OsString>) -> anyhow::Result<Option<Asked>> {
     let program = std::env::current_exe()?;
     let beside = program.parent().and_then(|dir| dir.parent()).unwrap_or(&program);
-    let dir = beside.join("bench");
-    let mut asked = Asked { json: false, quick: false, only: None, scenario: None, dir };
-    let mut words = lexopt::Parser::from_args(words);
-    while let Some(word) = words.next()? {
-        match word {
-            Long("json") => asked.json = true,
-            Long("quick") => asked.quick = true,
-            Long("only") => asked.only = Some(words.value()?.string()?),
-            Long("scenario") => asked.scenario = Some(words.value()?.string()?),
-            Long("dir") => {
-                // A directory of our own in the one that was given: it is removed at the end.
-                let given = PathBuf::from(words.value()?);
-                asked.dir = if asked.scenario.is_some() { given } else { given.join("bench") };
-            }
-            Long("help") | Short('h') => return Ok(None),
-            word => return Err(word.unexpected().into()),
+    let (mut scenario, mut dir) = (None, beside.to_owned());
+    let parts = SCENARIOS.iter().map(|scenario| scenario.name).collect();
+    let common = Words { help: HELP, part: "scenario", parts }.read(words, |option, words| {
+        match option {
+            "scenario" => scenario = Some(words.value()?.string()?),
+            "dir" => dir = words.value()?.into(),
+            _ => return Ok(false),
         }
-    }
-    Ok(Some(asked))
+        Ok(true)
+    })?;
+    // A directory of our own in the one that was given: it is removed at the end.
+    let dir = if scenario.is_some() { dir } else { dir.join("bench") };
+    Ok(common.map(|common| Asked { common, scenario, dir }))
 }
 
 fn find(name: &str) -> anyhow::Result<&'static Scenario> {
@@ -169,7 +160,7 @@ fn find(name: &str) -> anyhow::Result<&'static Scenario> {
 fn measure(asked: &Asked) -> anyhow::Result<(Value, Vec<Row>)> {
     if let Some(free) = machine::free_bytes(&asked.dir)
         && free < NEEDED_BYTES
-        && !asked.quick
+        && !asked.common.quick
     {
         anyhow::bail!("{} has {} MB free; 12 GB are needed", asked.dir.display(), free >> 20);
     }
@@ -177,8 +168,8 @@ fn measure(asked: &Asked) -> anyhow::Result<(Value, Vec<Row>)> {
     eprintln!("{machine}");
     let mut rows = Vec::new();
     for scenario in &SCENARIOS {
-        if asked.only.as_ref().is_none_or(|only| only == scenario.name) {
-            rows.extend(run_in_child(&["queue"], scenario, &asked.dir, asked.quick)?);
+        if asked.common.wants(scenario.name) {
+            rows.extend(run_in_child(&["queue"], scenario, &asked.dir, asked.common.quick)?);
         }
     }
     Ok((machine, rows))

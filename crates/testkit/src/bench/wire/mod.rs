@@ -17,10 +17,10 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 
 use anyhow::Context as _;
-use lexopt::prelude::*;
 
 use self::rival::{HTTP, RPC, Rival};
 use self::workloads::WORKLOADS;
+use super::asked::{Asked, Words};
 use super::machine;
 use super::measure::Round;
 use super::report::{Bar, Row, Want, check, lines, tell};
@@ -63,13 +63,6 @@ const fn least(name: &'static str, row: &'static str, figure: &'static str, leas
     Bar { name, row, figure, want: Want::AtLeast(least) }
 }
 
-#[derive(Debug, Default)]
-struct Asked {
-    json: bool,
-    quick: bool,
-    only: Option<Vec<String>>,
-}
-
 /// Runs the bench; false if a bar was missed.
 pub fn run(words: Vec<OsString>) -> anyhow::Result<bool> {
     let Some(asked) = read(words)? else {
@@ -91,7 +84,7 @@ pub fn run(words: Vec<OsString>) -> anyhow::Result<bool> {
     let mut rows = Vec::new();
     for workload in &WORKLOADS {
         let name = workload.name;
-        if asked.only.as_ref().is_none_or(|only| only.iter().any(|one| one == name)) {
+        if asked.wants(name) {
             eprintln!("{name} …");
             let measured = runtime.block_on(workload.measure(&rivals, asked.quick));
             rows.push(row(name, &rivals, &measured.with_context(|| name)?));
@@ -179,26 +172,8 @@ fn table(rows: &[Row]) -> String {
 }
 
 fn read(words: Vec<OsString>) -> anyhow::Result<Option<Asked>> {
-    let mut asked = Asked::default();
-    let mut words = lexopt::Parser::from_args(words);
-    while let Some(word) = words.next()? {
-        match word {
-            Long("json") => asked.json = true,
-            Long("quick") => asked.quick = true,
-            Long("only") => {
-                let names = words.value()?.string()?;
-                let names: Vec<String> = names.split(',').map(str::to_owned).collect();
-                for name in &names {
-                    let known = WORKLOADS.iter().any(|workload| workload.name == name);
-                    anyhow::ensure!(known, "no workload {name}\n\n{HELP}");
-                }
-                asked.only = Some(names);
-            }
-            Long("help") | Short('h') => return Ok(None),
-            word => return Err(word.unexpected().into()),
-        }
-    }
-    Ok(Some(asked))
+    let parts = WORKLOADS.iter().map(|workload| workload.name).collect();
+    Words { help: HELP, part: "workload", parts }.read(words, |_, _| Ok(false))
 }
 
 #[cfg(test)]
