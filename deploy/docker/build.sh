@@ -1,10 +1,11 @@
 #!/bin/sh
 # Builds windrow from the present directory and puts it into the one that is named.
-# PROFILE chooses another profile of Cargo than dist.
+# PROFILE chooses another profile of Cargo than dist, PACKAGES what else is built in the same way.
 set -eu
 out=$1
 profile=${PROFILE:-dist}
-cargo build --locked --profile "$profile" --package windrow-server --bin windrow
+packages=${PACKAGES:---package=windrow-server}
+cargo build --locked --profile "$profile" "$packages" --bin windrow
 case $profile in
 dev) built=debug ;;
 *) built=$profile ;;

@@ -3,27 +3,13 @@
 # WINDROW_BIN names the server's binary. Wants netpbm and jq.
 set -euo pipefail
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
-: "${WINDROW_BIN:?must name the windrow binary, such as target/debug/windrow}"
 export WINDROW_BIN
 windrow() { "$WINDROW_BIN" "$@"; }
 work_on() { windrow work --queue thumbs --until-empty "$@" -- "$here/make-thumb.sh" "$work/thumbs"; }
 fail() { echo "try.sh: $*" >&2; exit 1; }
 same() { [ "$2" = "$3" ] || fail "$1 is $2 and should be $3"; }
 
-work="$(realpath "$(mktemp -d)")"
-server=
-trap '[ -z "$server" ] || kill "$server" 2>/dev/null || true; rm -rf "$work"' EXIT
-
-# The program itself and not the function, which would be a shell around it.
-"$WINDROW_BIN" serve --data-dir "$work/data" --listen 127.0.0.1:0 --rpc-listen off >"$work/log" 2>&1 &
-server=$!
-for _ in $(seq 300); do
-    WINDROW_SERVER="$(grep -om1 'http://127\.0\.0\.1:[0-9]*' "$work/log" || true)"
-    [ -n "$WINDROW_SERVER" ] && break
-    sleep 0.1
-done
-: "${WINDROW_SERVER:?the server did not start: $(cat "$work/log")}"
-export WINDROW_SERVER
+source "$here/../server.sh"
 
 # Pictures: wide, high, small, with a name that wants quoting, with another ending, damaged, none.
 photos="$work/photos"
