@@ -1,5 +1,7 @@
 //! What can go wrong with a catalog, and what now.
 
+use super::ChunkId;
+
 /// Why a catalog did not do what it was asked.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum CatalogError {
@@ -23,6 +25,11 @@ impl CatalogError {
 
     pub(crate) fn bad(why: impl Into<String>) -> CatalogError {
         CatalogError::Bad { why: why.into() }
+    }
+
+    /// Of a chunk that is to be there again while it is being removed elsewhere.
+    pub(super) fn still_going(chunk: ChunkId) -> CatalogError {
+        CatalogError::transient(format!("chunk {chunk} is just being removed elsewhere"))
     }
 
     pub(super) fn gone(what: impl ToString) -> CatalogError {

@@ -16,6 +16,7 @@ mod digest;
 mod document;
 mod error;
 mod graph;
+mod leftover;
 mod memo;
 mod page;
 pub mod postgres;
@@ -45,6 +46,7 @@ pub use graph::{
     Called, Entity, EntityId, Mention, Neighbour, NewEntity, NewGraph, NewRelationship, Relation,
     normalised,
 };
+pub use leftover::{Leftover, Removed};
 pub use memo::{MemoKey, MemoOf, MemoStats};
 pub use page::{ManifestLine, ManifestOutcome, Page, PageKey, PageOutcome};
 pub use postgres::Postgres;
@@ -120,7 +122,8 @@ pub trait Catalog: fmt::Debug + Send + Sync {
     /// Texts by ids, in the order of the ids; those that are not there are left out.
     fn chunk_texts(&self, tenant: &str, ids: Vec<ChunkId>) -> Answer<'_, Vec<ChunkText>>;
 
-    /// Notes by which embedder chunks have vectors. Says how many of them are there.
+    /// Notes by which embedder chunks have vectors. Says how many of them are there, in generations
+    /// that are not old.
     fn mark_embedded(&self, ids: Vec<ChunkId>, by: &str) -> Answer<'_, u32>;
 
     /// Says what a chunk says, in place of what it said before.
@@ -210,6 +213,16 @@ pub trait Catalog: fmt::Debug + Send + Sync {
     /// Forgets what was removed before a sequence, at most so many. Says how many. An index that
     /// has not come that far begins again.
     fn sweep_changes(&self, before: u64, limit: u32) -> Answer<'_, u64>;
+
+    /// The number of the newest thing that was removed and may lie elsewhere all the same.
+    fn last_leftover(&self) -> Answer<'_, u64>;
+
+    /// Such things up to a number, oldest first. Until they are forgotten, none of these chunks can
+    /// come back.
+    fn take_leftovers(&self, until: u64, limit: u32) -> Answer<'_, Vec<Leftover>>;
+
+    /// Forgets what was removed elsewhere too.
+    fn forget_leftovers(&self, numbers: Vec<u64>) -> Answer<'_, ()>;
 
     /// A digest of everything that is live in a collection. Reads all of it: for tests and checks.
     fn fingerprint(&self, scope: &Scope) -> Answer<'_, Hash>;

@@ -4,14 +4,15 @@
 //! until the new one is whole.
 
 use uuid::Uuid;
-use windrow_core::command::{EnqueueOutcome, NewItem, OnDuplicate, OnSplit};
-use windrow_core::item::{BlobRef, Body, Payload};
+use windrow_core::command::{NewItem, OnDuplicate, OnSplit};
+use windrow_core::item::{BlobRef, Body, Payload, Status};
 use windrow_core::queue::{Error, Queue};
 use windrow_core::{ItemId, Timestamp};
 
-use super::{About, DOCUMENT, Gate, QUEUE};
+use super::{About, DOCUMENT, Gate, QUEUE, remove};
 use crate::catalog::{
-    self, Catalog, CatalogError, Content, GenerationKey, GenerationState, NewDocument, Scope,
+    self, Catalog, CatalogError, Content, DocumentState, GenerationKey, GenerationState,
+    NewDocument, Scope,
 };
 
 /// A file to take in. Its content is stored already.
@@ -77,22 +78,76 @@ pub async fn add<Q: Queue>(
         catalog::Added::Unchanged(at, GenerationState::Live | GenerationState::Old) => {
             return Ok(Added::Unchanged { at });
         }
-        // Its item may have been lost before it was enqueued; its key makes sure that there is one.
-        catalog::Added::Unchanged(at, GenerationState::Building) => (at, false),
+        // Its item may have been lost before it was enqueued.
+        catalog::Added::Unchanged(at, GenerationState::Building) => {
+            if is_being_built(queue, catalog, &file.scope.tenant, at).await? {
+                return Ok(Added::Unchanged { at });
+            }
+            (at, false)
+        }
         catalog::Added::Deleting(document) => return Ok(Added::Deleting { document }),
     };
-    let mut each = queue.enqueue(vec![item(&file, at)], None).await?;
-    let enqueued = match each.pop() {
-        Some(Ok(enqueued)) => enqueued,
-        Some(Err(refused)) => return Err(Error::Refused(refused).into()),
-        None => return Err(Error::OutcomeUnknown("the queue did not answer".into()).into()),
-    };
+    let item = enqueue(queue, item(&file, at)).await?;
     // If this is not written it is built all the same, and to add it again writes it.
-    catalog.note_item(at, enqueued.id).await?;
-    Ok(match enqueued.outcome {
-        EnqueueOutcome::Duplicate => Added::Unchanged { at },
-        _ => Added::Enqueued { at, item: enqueued.id, is_new },
-    })
+    catalog.note_item(at, item).await?;
+    give_way(queue, catalog, &file, at).await?;
+    Ok(Added::Enqueued { at, item, is_new })
+}
+
+/// Whether the item that builds a generation has not ended.
+async fn is_being_built<Q: Queue>(
+    queue: &Q,
+    catalog: &dyn Catalog,
+    tenant: &str,
+    at: GenerationKey,
+) -> Result<bool, NotAdded> {
+    let known = catalog.generation(tenant, at).await?;
+    let Some(item) = known.and_then(|known| known.item) else { return Ok(false) };
+    let seen = queue.inspect(item).await?;
+    Ok(seen.is_some_and(|seen| matches!(seen.status, Status::Pending | Status::Processing)))
+}
+
+/// Makes good for what this item replaced if somebody else was quicker: between the catalog and the
+/// queue a newer version may have been added, or the document deleted.
+async fn give_way<Q: Queue>(
+    queue: &Q,
+    catalog: &dyn Catalog,
+    file: &NewFile,
+    at: GenerationKey,
+) -> Result<(), NotAdded> {
+    let tenant = &file.scope.tenant;
+    let Some(known) = catalog.document(tenant, at.document).await? else { return Ok(()) };
+    if known.state == DocumentState::Deleting {
+        enqueue(queue, remove::item(tenant, &known)).await?;
+        return Ok(());
+    }
+    let Some(newest) = known.newest.filter(|newest| newest.number > at.generation) else {
+        return Ok(());
+    };
+    let at = GenerationKey { generation: newest.number, ..at };
+    let file = NewFile {
+        scope: known.scope,
+        source: known.source,
+        name: known.name,
+        media_type: newest.content.media_type,
+        file: BlobRef { hash: newest.content.hash, len: newest.content.bytes },
+        again: false,
+        gate: file.gate,
+    };
+    let mut item = item(&file, at);
+    // The queue may have let go of the file with the item that was replaced; the catalog keeps it.
+    item.body.payload = Payload::default();
+    let item = enqueue(queue, item).await?;
+    Ok(catalog.note_item(at, item).await?)
+}
+
+/// Enqueues one item.
+pub(super) async fn enqueue<Q: Queue>(queue: &Q, item: NewItem) -> Result<ItemId, Error> {
+    match queue.enqueue(vec![item], None).await?.pop() {
+        Some(Ok(enqueued)) => Ok(enqueued.id),
+        Some(Err(refused)) => Err(Error::Refused(refused)),
+        None => Err(Error::OutcomeUnknown("the queue did not answer".into())),
+    }
 }
 
 /// The item of a generation. Its key is the document: a newer generation supersedes an older one.

@@ -14,6 +14,9 @@ use crate::adapters::embed::EmbedError;
 use crate::adapters::vectors::VectorsError;
 use crate::catalog::CatalogError;
 
+/// How long what is to be done in any case rests before it is tried again.
+const PATIENCE_MS: u64 = 30_000;
+
 /// Why a stage was not done.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Fault {
@@ -34,6 +37,16 @@ impl Fault {
         Fault::Bad(why.to_string())
     }
 
+    /// Of what is to be done however long it takes: trying again costs no attempt.
+    pub(super) fn patiently(self) -> Fault {
+        match self {
+            Fault::Passing { why, retry_after_ms } => {
+                Fault::Passing { why, retry_after_ms: retry_after_ms.or(Some(PATIENCE_MS)) }
+            }
+            fault => fault,
+        }
+    }
+
     pub(super) fn undone(self) -> Undone {
         match self {
             Fault::Passing { why, retry_after_ms } => {
@@ -45,6 +58,15 @@ impl Fault {
             }
             Fault::Bad(why) => Undone::fail(why).class(Class::BadData),
             Fault::Gone(what) => Undone::skip(format!("superseded: {what}")),
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::Passing { why, .. } | Fault::Bad(why) => f.write_str(why),
+            Fault::Gone(what) => write!(f, "{what} is no longer there"),
         }
     }
 }
@@ -97,6 +119,8 @@ mod tests {
         let later = Fault::Passing { why: "busy".into(), retry_after_ms: Some(700) };
         assert_eq!(class(later), (Some(Class::RateLimit), Some(700)));
         assert_eq!(class(Fault::passing("down")), (Some(Class::Infrastructure), None));
+        let patient = class(Fault::passing("down").patiently());
+        assert_eq!(patient, (Some(Class::RateLimit), Some(PATIENCE_MS)));
         assert_eq!(class(Fault::bad("torn")), (Some(Class::BadData), None));
         assert_eq!(class(Fault::Gone("it".into())), (None, None));
     }

@@ -13,6 +13,7 @@ mod child;
 mod cut;
 mod fault;
 mod graph;
+mod leftovers;
 mod pages;
 mod phases;
 mod publish;
@@ -40,6 +41,7 @@ use crate::catalog::{Catalog, GenerationKey, PageKey};
 use crate::text::chunk::Limits;
 
 pub use self::add::{Added, NewFile, NotAdded, add};
+pub use self::leftovers::{Leftovers, StillThere};
 pub use self::read::{PageText, ReadError, Reader, TextFiles, media_type, said_type};
 pub use self::remove::remove;
 pub use self::route::{CHUNK_BITS, Gate};
@@ -71,14 +73,18 @@ pub mod stage {
 /// what a stage needs of others is left alone while it does not answer.
 pub fn settings(parts: &Parts, plan: &Plan) -> Settings {
     let max_attempts = plan.max_attempts;
-    let plain = Policy { retry_first: true, max_attempts, ..Policy::default() };
+    let plain = Policy {
+        retry_first: true,
+        max_attempts,
+        // As long as it takes, where it costs no attempt.
+        deferrals_max: u16::MAX,
+        ..Policy::default()
+    };
     let of = |stage: &str, resource: Option<&str>| StageSettings {
         stage: stage.into(),
         policy: Policy {
             resource: resource.map(Into::into),
             lease_ms: plan.lease_ms,
-            // As long as it takes: it costs no attempt.
-            deferrals_max: u16::MAX,
             ..plain.clone()
         },
     };

@@ -10,7 +10,7 @@ use super::read::ReadError;
 use super::remove::is_removal;
 use super::route::{Gate, PAGES_MAX};
 use super::{About, Parts};
-use crate::catalog::{MemoKey, MemoOf, PageOutcome, content_hash};
+use crate::catalog::{DocumentState, GenerationState, MemoKey, MemoOf, PageOutcome, content_hash};
 
 /// The phase that pages which were read are remembered under.
 const PHASE: &str = "ocr";
@@ -38,12 +38,29 @@ pub(super) fn about(job: &Job<Unread>) -> Result<About, Fault> {
 }
 
 impl Parts {
+    /// What an item says about itself, if the catalog says the same: anybody may enqueue an item.
+    pub(super) async fn known(&self, job: &Job<Unread>) -> Result<About, Fault> {
+        let about = about(job)?;
+        let at = about.generation();
+        let known = self.catalog.generation(job.tenant(), at).await?;
+        let known = known.filter(|known| known.state != GenerationState::Old);
+        let content = known.ok_or_else(|| Fault::Gone(at.to_string()))?.content;
+        if (content.hash, content.bytes) != (about.file, about.bytes) {
+            return Err(Fault::bad(format!("the file of {at} is another one")));
+        }
+        Ok(about)
+    }
+
     /// Splits a document into its pages.
     pub(super) async fn pages(&self, job: &Job<Unread>) -> Handled<Done> {
-        let about = about(job).map_err(Fault::undone)?;
-        if is_removal(job) {
-            return self.remove_document(&about).await;
+        let document = about(job).map_err(Fault::undone)?.document;
+        let state = self.catalog.document(job.tenant(), document).await.map_err(Fault::from);
+        let state = state.map_err(Fault::undone)?.map(|known| known.state);
+        // It may have been added and deleted at once, and the item be the one for adding it.
+        if is_removal(job) || state == Some(DocumentState::Deleting) {
+            return self.remove_document(job.tenant(), document).await;
         }
+        let about = self.known(job).await.map_err(Fault::undone)?;
         let gate = Gate::of_document(&job.work().body.route);
         match self.split(job.tenant(), &about, gate).await {
             Ok(children) => Ok(Done::split(children).on_gaps(OnGaps::Continue)),
@@ -75,7 +92,7 @@ impl Parts {
 
     /// Reads a page.
     pub(super) async fn read_page(&self, job: &Job<Unread>) -> Handled<Done> {
-        let about = about(job).map_err(Fault::undone)?;
+        let about = self.known(job).await.map_err(Fault::undone)?;
         match self.read(job.tenant(), &about).await {
             Ok(()) => Ok(Done::complete()),
             Err(fault) => {
@@ -96,19 +113,23 @@ impl Parts {
         let key = MemoKey::of(&about.file, PHASE, "reader", &version, &parameters);
         let known = self.catalog.memo_get(&of, vec![key], now).await?.pop().flatten();
         let known = known.and_then(|bytes| serde_json::from_slice::<(String, String)>(&bytes).ok());
+        let is_known = known.is_some();
         let (how, markdown) = match known {
             Some(known) => known,
             None => {
                 let file = self.files.open(tenant, about.file()).await.map_err(Fault::passing)?;
                 let read = self.reader.read(&file, &about.media_type, number).await?;
-                let made = (read.how.to_owned(), read.markdown);
-                let bytes = serde_json::to_vec(&made).map_err(Fault::bad)?;
-                self.catalog.memo_put(&of, vec![(key, bytes)], now).await?;
-                made
+                (read.how.to_owned(), read.markdown)
             }
         };
+        let bytes = serde_json::to_vec(&(&how, &markdown)).map_err(Fault::bad)?;
         let hash = content_hash(&markdown);
         let outcome = PageOutcome::Read { markdown, how, hash };
-        Ok(self.catalog.put_page(about.page(number), outcome).await?)
+        self.catalog.put_page(about.page(number), outcome).await?;
+        // Only what the catalog has taken is worth remembering.
+        if !is_known {
+            self.catalog.memo_put(&of, vec![(key, bytes)], now).await?;
+        }
+        Ok(())
     }
 }

@@ -12,11 +12,10 @@ use windrow_core::tally::OnGaps;
 
 use super::child::{chunk_child, page_child};
 use super::fault::Fault;
-use super::pages::about;
 use super::remove::is_removal;
 use super::route::{CHUNK_EMBEDDED, CHUNK_LINKED, PAGE_CUT, chunk_number};
 use super::{About, Parts, stage};
-use crate::catalog::{ChunkPlace, GenerationState, LIMIT_MAX, ManifestLine, ManifestOutcome};
+use crate::catalog::{ChunkPlace, LIMIT_MAX, ManifestLine, ManifestOutcome};
 
 impl Parts {
     /// Splits a document into what goes through its next phase.
@@ -29,12 +28,7 @@ impl Parts {
     }
 
     async fn children(&self, job: &Job<Unread>) -> Result<Vec<NewChild>, Fault> {
-        let (tenant, about) = (job.tenant(), about(job)?);
-        let at = about.generation();
-        let known = self.catalog.generation(tenant, at).await?;
-        if known.is_none_or(|known| known.state == GenerationState::Old) {
-            return Err(Fault::Gone(at.to_string()));
-        }
+        let (tenant, about) = (job.tenant(), self.known(job).await?);
         match job.stage() {
             stage::CUT => self.pages_read(tenant, &about).await,
             stage::EMBED => self.chunks_of(tenant, &about, |_| true, &CHUNK_EMBEDDED).await,

@@ -2,19 +2,20 @@
 //!
 //! From the moment that somebody asks for it, search does not see it. The rest is an item under the
 //! document's key, so that it waits for nobody who is still at it and is tried until every sink has
-//! confirmed; only then the document itself is gone.
+//! confirmed; only then the document itself is gone. An item is believed only as far as the catalog
+//! says the same: it may be anybody's.
 
 use uuid::Uuid;
 use windrow_client::worker::{Done, Handled, Job, Unread};
 use windrow_core::command::{NewItem, OnDuplicate, OnSplit};
 use windrow_core::item::Body;
-use windrow_core::queue::{Error, Queue};
+use windrow_core::queue::Queue;
 use windrow_core::{ItemId, Timestamp};
 
-use super::add::NotAdded;
+use super::add::{NotAdded, enqueue};
 use super::fault::Fault;
 use super::{About, DOCUMENT, Gate, Parts, QUEUE};
-use crate::catalog::{Catalog, Deleted, Document};
+use crate::catalog::{Catalog, Deleted, Document, DocumentState};
 
 /// What an item is to do with its document.
 pub(super) const DELETE: &str = "delete";
@@ -35,15 +36,10 @@ pub async fn remove<Q: Queue>(
     if !catalog.begin_delete(tenant, document, sinks, now).await? {
         return Ok(None);
     }
-    let mut each = queue.enqueue(vec![item(tenant, &known)], None).await?;
-    match each.pop() {
-        Some(Ok(enqueued)) => Ok(Some(enqueued.id)),
-        Some(Err(refused)) => Err(Error::Refused(refused).into()),
-        None => Err(Error::OutcomeUnknown("the queue did not answer".into()).into()),
-    }
+    Ok(Some(enqueue(queue, item(tenant, &known)).await?))
 }
 
-fn item(tenant: &str, known: &Document) -> NewItem {
+pub(super) fn item(tenant: &str, known: &Document) -> NewItem {
     let newest = known.newest.as_ref();
     let about = About {
         document: known.id,
@@ -76,22 +72,26 @@ pub(super) fn is_removal(job: &Job<Unread>) -> bool {
 }
 
 impl Parts {
-    /// Removes a document everywhere.
-    pub(super) async fn remove_document(&self, about: &About) -> Handled<Done> {
-        let removed = self.removed(about).await;
+    /// Removes a document everywhere, if it is its tenant's and somebody asked for it.
+    pub(super) async fn remove_document(&self, tenant: &str, document: Uuid) -> Handled<Done> {
+        let removed = self.removed(tenant, document).await.map_err(Fault::patiently);
         removed.map(|()| Done::complete()).map_err(Fault::undone)
     }
 
-    async fn removed(&self, about: &About) -> Result<(), Fault> {
-        if let Some(vectors) = &self.vectors {
-            for generation in 1..=about.generation {
-                vectors.remove_generation(about.document, generation).await?;
-            }
+    async fn removed(&self, tenant: &str, document: Uuid) -> Result<(), Fault> {
+        let known = self.catalog.document(tenant, document).await?;
+        match known.map(|known| known.state) {
+            None => return Ok(()),
+            Some(DocumentState::Deleting) => {}
+            Some(_) => return Err(Fault::bad("nobody asked for its document to be deleted")),
         }
-        self.catalog.confirm_delete(about.document, VECTORS).await?;
-        self.graph.remove_document(about.document).await?;
-        self.catalog.confirm_delete(about.document, GRAPH).await?;
-        match self.catalog.delete_document(about.document).await? {
+        if let Some(vectors) = &self.vectors {
+            vectors.remove_document(document).await?;
+        }
+        self.catalog.confirm_delete(document, VECTORS).await?;
+        self.graph.remove_document(document).await?;
+        self.catalog.confirm_delete(document, GRAPH).await?;
+        match self.catalog.delete_document(document).await? {
             Deleted::Gone => Ok(()),
             Deleted::Waiting { sinks } => {
                 Err(Fault::passing(format!("not confirmed yet: {}", sinks.join(", "))))

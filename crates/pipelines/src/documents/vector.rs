@@ -5,7 +5,7 @@
 //! one text that it is bad, and of a rate limit or an outage that it may pass. What an endpoint was
 //! paid for is remembered by the text; the built-in embedder is quicker than remembering.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
@@ -51,13 +51,14 @@ impl Parts {
     }
 
     async fn embed_all(&self, wanted: Vec<Wanted>) -> Vec<Result<Embedded, Fault>> {
-        let mut by_tenant = HashMap::<Arc<str>, Vec<ChunkId>>::new();
+        // One that is asked for twice is embedded once.
+        let mut by_tenant = HashMap::<Arc<str>, BTreeSet<ChunkId>>::new();
         for (tenant, id) in &wanted {
-            by_tenant.entry(Arc::clone(tenant)).or_default().push(*id);
+            by_tenant.entry(Arc::clone(tenant)).or_default().insert(*id);
         }
         let mut all = HashMap::new();
         for (tenant, ids) in by_tenant {
-            match self.embed(&tenant, ids.clone()).await {
+            match self.embed(&tenant, ids.iter().copied().collect()).await {
                 Ok(each) => all.extend(each),
                 Err(fault) => all.extend(ids.into_iter().map(|id| (id, Err(fault.clone())))),
             }
@@ -74,12 +75,9 @@ impl Parts {
         let mut each = HashMap::new();
         let (mut chunks, mut vectors) = (Vec::new(), Vec::new());
         for chunk in self.catalog.chunk_texts(tenant, ids).await? {
-            let text = Some(&*chunk.text);
-            let subject =
-                Subject { file_name: &chunk.name, document_type: None, text, disabled: false };
-            match skip(Phase::Vector, &subject) {
+            match without_vector(&chunk) {
                 Some(reason) => {
-                    each.insert(chunk.id, Ok(Embedded::Skipped(reason.name())));
+                    each.insert(chunk.id, Ok(Embedded::Skipped(reason)));
                 }
                 None => chunks.push(chunk),
             }
@@ -93,8 +91,16 @@ impl Parts {
                 }
             }
         }
-        self.keep(tenant, &vectors).await?;
-        each.extend(vectors.iter().map(|(chunk, _)| (chunk.id, Ok(Embedded::Done))));
+        // What one collection refuses is no matter of the others.
+        vectors.sort_by(|(one, _), (other, _)| one.collection.cmp(&other.collection));
+        for some in vectors.chunk_by(|(one, _), (other, _)| one.collection == other.collection) {
+            match self.keep(tenant, some).await {
+                Ok(kept) => each.extend(kept),
+                Err(fault) => {
+                    each.extend(some.iter().map(|(chunk, _)| (chunk.id, Err(fault.clone()))));
+                }
+            }
+        }
         Ok(each)
     }
 
@@ -133,11 +139,12 @@ impl Parts {
         Ok(made.into_iter().map(|made| made.unwrap_or_else(unmade)).collect())
     }
 
-    /// Puts vectors where they are searched, and notes that they are there.
-    async fn keep(&self, tenant: &str, vectors: &[(&ChunkText, Vec<f32>)]) -> Result<(), Fault> {
-        if vectors.is_empty() {
-            return Ok(());
-        }
+    /// Puts vectors of a collection where they are searched, and notes that they are there.
+    async fn keep(
+        &self,
+        tenant: &str,
+        vectors: &[(&ChunkText, Vec<f32>)],
+    ) -> Result<Vec<(ChunkId, Result<Embedded, Fault>)>, Fault> {
         match &self.vectors {
             Some(store) => {
                 let tenant: Arc<str> = tenant.into();
@@ -161,11 +168,39 @@ impl Parts {
                 self.catalog.put_vectors(vectors.iter().map(new).collect()).await?;
             }
         }
-        let ids = vectors.iter().map(|(chunk, _)| chunk.id).collect();
+        let ids: Vec<ChunkId> = vectors.iter().map(|(chunk, _)| chunk.id).collect();
         let by = embedder(self.embedder.name(), self.embedder.version());
-        self.catalog.mark_embedded(ids, &by).await?;
-        Ok(())
+        let marked = self.catalog.mark_embedded(ids.clone(), &by).await?;
+        if marked as usize == ids.len() {
+            return Ok(ids.into_iter().map(|id| (id, Ok(Embedded::Done))).collect());
+        }
+        self.take_back(ids, &by).await
     }
+
+    /// Removes vectors of chunks that went while they were embedded.
+    async fn take_back(
+        &self,
+        ids: Vec<ChunkId>,
+        by: &str,
+    ) -> Result<Vec<(ChunkId, Result<Embedded, Fault>)>, Fault> {
+        let mut each = Vec::new();
+        for id in ids {
+            let is_there = self.catalog.mark_embedded(vec![id], by).await? == 1;
+            if let (false, Some(store)) = (is_there, &self.vectors) {
+                store.remove_chunks(&[id.0]).await?;
+            }
+            let gone = || Err(Fault::Gone(format!("chunk {id}")));
+            each.push((id, if is_there { Ok(Embedded::Done) } else { gone() }));
+        }
+        Ok(each)
+    }
+}
+
+/// Why a chunk gets no vector, if it gets none.
+pub(super) fn without_vector(chunk: &ChunkText) -> Option<&'static str> {
+    let text = Some(&*chunk.text);
+    let subject = Subject { file_name: &chunk.name, document_type: None, text, disabled: false };
+    skip(Phase::Vector, &subject).map(|reason| reason.name())
 }
 
 /// The chunk that an item is about.

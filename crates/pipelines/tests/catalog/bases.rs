@@ -71,7 +71,8 @@ impl Base for SqliteBase {
         let db = Connection::open(self.file())?;
         // Of what full-text search keeps, one row for each text that it knows.
         let sql = "select name from sqlite_schema where type = 'table' \
-             and name not in ('words', 'words_data', 'words_idx', 'words_config', 'counters')";
+             and name not in ('words', 'words_data', 'words_idx', 'words_config', 'counters', \
+             'sqlite_sequence')";
         let mut tables = db.prepare(sql)?;
         let tables: Result<Vec<String>, _> = tables.query_map([], |row| row.get(0))?.collect();
         let mut counts = BTreeMap::new();

@@ -157,6 +157,14 @@ impl Bed {
         self.ingest_in(&scope(), source, pages).await
     }
 
+    /// Forgets all that is left over.
+    pub(crate) async fn forget_leftovers(&self) {
+        let last = self.catalog.last_leftover().await.unwrap();
+        let all = self.catalog.take_leftovers(last, 1_000).await.unwrap();
+        let numbers = all.iter().map(|one| one.number).collect();
+        self.catalog.forget_leftovers(numbers).await.unwrap();
+    }
+
     pub(crate) async fn publish(&self, at: GenerationKey) -> Published {
         self.catalog.publish(at, self.now()).await.expect("it is published")
     }

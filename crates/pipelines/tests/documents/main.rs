@@ -1,8 +1,10 @@
 //! Documents from the file to the passage that is found, on the real queue and catalog.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
+mod forged;
 mod gate;
 mod inbox;
+mod leftovers;
 mod place;
 mod queries;
 mod refused;

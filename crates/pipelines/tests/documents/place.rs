@@ -8,10 +8,10 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
-use windrow_core::command::{Claim, Command};
+use windrow_core::command::{Claim, Command, RetryMode};
 use windrow_core::item::{BlobRef, Status};
 use windrow_core::ports::{Now, Store};
-use windrow_core::queue::Queue as _;
+use windrow_core::queue::{Queue as _, Seen};
 use windrow_core::{ItemId, Timestamp};
 use windrow_engine::{Engine, Limits, SystemClock};
 use windrow_pipelines::adapters::embed::hashed::Hashed;
@@ -171,10 +171,28 @@ impl<S: Store> Place<S> {
         }
     }
 
+    /// Waits until an item was tried and waits for another time.
+    pub(crate) async fn tried(&self, item: ItemId) -> Seen {
+        loop {
+            let seen = self.queue.inspect(item).await.unwrap().unwrap();
+            if seen.status == Status::Pending && seen.stages.iter().any(|one| one.error.is_some()) {
+                return seen;
+            }
+            self.moment().await;
+        }
+    }
+
+    /// Makes an item due that waits.
+    pub(crate) async fn now(&self, item: ItemId) {
+        self.queue.retry(item, RetryMode::Reset, None, None).await.unwrap();
+    }
+
     /// Lets some time pass: a claim where nothing ever comes is a clock that the queue has anyway.
     pub(crate) async fn moment(&self) {
         let nothing = self.queue.claim(Claim::new("nobody", "none", 1), 20, None).await;
         assert_eq!(nothing.unwrap(), None);
+        // As a server does: what is cancelled or superseded ends in steps.
+        self.queue.step().await.unwrap();
     }
 
     pub(crate) async fn found(&self, text: &str) -> Vec<(String, u32)> {

@@ -98,6 +98,75 @@ async fn a_new_version_replaces_the_old_one_when_it_is_whole_and_leaves_nothing_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_version_of_which_nothing_can_be_read_does_not_replace_one_that_was() {
+    let place = Place::new("empty");
+    let reader = Arc::new(Picky::default());
+    let workers = place.start(Arc::clone(&reader) as Arc<dyn Reader>).await;
+    let (first, item) = enqueued(place.add("bees.txt", BEES).await);
+    assert_eq!(place.ended(item).await, Status::Completed);
+    *reader.bad.lock() = vec![1];
+    let (at, item) = enqueued(place.add("bees.txt", "Wasps build paper nests.").await);
+    assert_eq!((at.document, at.generation), (first.document, 2));
+    place.ended(item).await;
+    let document = place.catalog.document("acme", at.document).await.unwrap().unwrap();
+    assert_eq!((document.state, document.live), (DocumentState::Failed, Some(1)));
+    let why = document.newest.unwrap().failure.unwrap();
+    assert!(why.contains("no page could be read; the first: it is torn"), "{why}");
+    assert_eq!(place.found("honey").await[0].1, 2, "the old one is found still");
+    // Mended, and done again: it takes its place.
+    reader.bad.lock().clear();
+    place.queue.retry(item, RetryMode::Reset, None, None).await.unwrap();
+    assert_eq!(place.ended(item).await, Status::Completed);
+    let document = place.catalog.document("acme", at.document).await.unwrap().unwrap();
+    assert_eq!((document.state, document.live), (DocumentState::Live, Some(2)));
+    assert_eq!(place.found("paper nests").await, [("bees.txt".to_owned(), 1)]);
+    workers.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_is_added_again_while_it_is_built_is_no_work() {
+    let place = Place::new("building");
+    let (at, item) = enqueued(place.add("bees.txt", BEES).await);
+    assert_eq!(place.add("bees.txt", BEES).await, Added::Unchanged { at });
+    // Its item is lost: to add it again enqueues it.
+    windrow_core::queue::Queue::cancel(&*place.queue, item, None).await.unwrap();
+    let (again, item) = enqueued(place.add("bees.txt", BEES).await);
+    assert_eq!(again, at);
+    let workers = place.start(Arc::new(TextFiles)).await;
+    assert_eq!(place.ended(item).await, Status::Completed);
+    workers.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_versions_that_are_added_at_once_the_newest_is_the_one_that_stays() {
+    let place = Arc::new(Place::new("at-once"));
+    let workers = place.start(Arc::new(TextFiles)).await;
+    for round in 0..10 {
+        let add = |version: usize| {
+            let place = Arc::clone(&place);
+            tokio::spawn(async move {
+                place.add("bees.txt", &format!("{BEES} Version {round} {version}.")).await
+            })
+        };
+        let mut added = Vec::new();
+        for adding in (0..8).map(add).collect::<Vec<_>>() {
+            added.push(enqueued(adding.await.unwrap()).0);
+        }
+        let newest = added.iter().map(|at| at.generation).max();
+        loop {
+            let document = place.catalog.document("acme", added[0].document).await.unwrap();
+            let document = document.unwrap();
+            assert_eq!(document.newest.map(|newest| newest.number), newest);
+            if document.live == newest {
+                break;
+            }
+            place.moment().await;
+        }
+    }
+    workers.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_page_that_cannot_be_read_is_a_gap_and_is_read_alone_when_it_can() {
     let place = Place::new("gap");
     let reader = Arc::new(Picky::default());

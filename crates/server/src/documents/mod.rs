@@ -26,7 +26,7 @@ use windrow_engine::Clock as _;
 use windrow_pipelines::adapters::reader::AnyFile;
 use windrow_pipelines::catalog::{Catalog, CatalogError, Generation, Postgres, Sqlite};
 use windrow_pipelines::documents::{
-    self, Added, NewFile, NotAdded, Parts, QUEUE, ReadError, Workers, add, remove,
+    self, Added, Leftovers, NewFile, NotAdded, Parts, QUEUE, ReadError, Workers, add, remove,
 };
 use windrow_pipelines::postgres;
 use windrow_pipelines::search::hybrid::Search;
@@ -53,6 +53,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(3);
 const FORGET_EVERY: Duration = Duration::from_secs(3_600);
 const MEMOS_KEPT_MS: u64 = 90 * 24 * 3_600_000;
 const FORGOTTEN_AT_ONCE: u32 = 1_000;
+
+/// How often what is left over in stores outside is looked after: longer than a stage is late.
+const LEFTOVERS_EVERY: Duration = Duration::from_secs(600);
 
 /// Where the catalog is.
 #[derive(Clone, Debug)]
@@ -208,7 +211,7 @@ impl Documents {
             // Another server may add the first one, and what failed may be well again.
             let _looked = tokio::time::timeout(LOOK_EVERY, self.came.notified()).await;
         }
-        self.forget().await;
+        tokio::join!(self.forget(), self.remove_leftovers());
     }
 
     /// Begins to work, if there is a catalog.
@@ -250,6 +253,20 @@ impl Documents {
                 opened.catalog.sweep_memos(Timestamp(before), FORGOTTEN_AT_ONCE).await
                 && forgotten == most
             {}
+        }
+    }
+
+    /// Removes, now and then, what a late stage wrote to a store outside after it was removed.
+    async fn remove_leftovers(&self) {
+        let Ok(opened) = self.opened().await else { return };
+        let mut leftovers = Leftovers::new(opened.parts.clone());
+        let mut ticks = tokio::time::interval(LEFTOVERS_EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            if let Err(error) = leftovers.look().await {
+                logs::documents_left_over(&error);
+            }
         }
     }
 

@@ -183,6 +183,11 @@ pub(crate) fn documents_not_stopped(error: &windrow_core::queue::Error) {
     tracing::warn!(reason = error.to_string(), "not all that was in work was handed back");
 }
 
+pub(crate) fn documents_left_over(error: &windrow_pipelines::documents::StillThere) {
+    let reason = error.to_string();
+    tracing::warn!(reason, "something removed may still lie in a store outside; it is tried again");
+}
+
 /// What an operator did is not in the audit.
 pub(crate) fn not_audited(operation: &str, failure: &Failure) {
     tracing::error!(operation, reason = code(failure), "the audit could not be written");

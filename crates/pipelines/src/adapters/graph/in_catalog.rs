@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::{Graph, GraphError, Origin, as_said};
 use crate::adapters::extract::Extracted;
-use crate::catalog::{Catalog, CatalogError, GenerationKey};
+use crate::catalog::{Catalog, CatalogError, ChunkId, GenerationKey};
 
 /// The graph of a catalog. It removes nothing: what a chunk says leaves with the chunk, when the
 /// catalog removes a generation or a document, and no sooner. Who reads sees live generations only.
@@ -36,6 +36,13 @@ impl Graph for InCatalog {
             let graph = as_said(said)?;
             Ok(self.catalog.put_graph(origin.chunk, graph).await?)
         })
+    }
+
+    fn remove_chunks<'a>(
+        &'a self,
+        _chunks: &'a [ChunkId],
+    ) -> BoxFuture<'a, Result<(), GraphError>> {
+        Box::pin(std::future::ready(Ok(())))
     }
 
     fn remove_generation(&self, _at: GenerationKey) -> BoxFuture<'_, Result<(), GraphError>> {

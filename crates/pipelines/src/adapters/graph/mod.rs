@@ -40,6 +40,9 @@ pub trait Graph: fmt::Debug + Send + Sync {
         said: &'a Extracted,
     ) -> BoxFuture<'a, Result<(), GraphError>>;
 
+    /// Removes what these chunks said. That one said nothing is no error.
+    fn remove_chunks<'a>(&'a self, chunks: &'a [ChunkId]) -> BoxFuture<'a, Result<(), GraphError>>;
+
     /// Removes what chunks of a generation said; whoever says something of it later is told that it
     /// is gone. That nothing was said is no error.
     fn remove_generation(&self, at: GenerationKey) -> BoxFuture<'_, Result<(), GraphError>>;

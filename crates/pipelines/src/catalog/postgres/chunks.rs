@@ -16,7 +16,7 @@ use super::super::{
 };
 use super::documents::{self, Hold};
 use super::value::{Tx, int, nat, values};
-use super::{Trouble, graph, uuid, vectors};
+use super::{Trouble, graph, leftovers, uuid, vectors};
 
 pub(super) const OF_PAGE: &str = "select id from windrow_catalog.chunks \
      where document = $1 and generation = $2 and page = $3 order by ordinal";
@@ -43,6 +43,7 @@ pub(super) async fn put(
     let wanted: HashSet<Uuid> = ids.iter().map(|id| uuid(id.0)).collect();
     let (kept, stale): (Vec<Uuid>, Vec<Uuid>) =
         of_page(tx, page).await?.into_iter().partition(|id| wanted.contains(id));
+    leftovers::note_chunks(tx, page, &stale).await?;
     remove(tx, stale, true).await?;
     let fresh = ids.iter().zip(new).filter(|(id, _)| !kept.contains(&uuid(id.0)));
     insert(tx, &scope, page, &fresh.collect::<Vec<_>>()).await?;
@@ -69,6 +70,7 @@ async fn insert(
         new.iter().map(|(_, chunk)| part(chunk)).collect()
     }
     let ids: Vec<Uuid> = new.iter().map(|(id, _)| uuid(id.0)).collect();
+    leftovers::are_back(tx, &ids).await?;
     tx.run(
         sql,
         values![
@@ -101,7 +103,9 @@ async fn of_page(tx: &Tx<'_>, page: PageKey) -> Result<Vec<Uuid>, Trouble> {
 
 /// A page that is not cut. Its row is locked.
 pub(super) async fn clear(tx: &Tx<'_>, page: PageKey) -> Result<(), Trouble> {
-    remove(tx, of_page(tx, page).await?, true).await?;
+    let all = of_page(tx, page).await?;
+    leftovers::note_chunks(tx, page, &all).await?;
+    remove(tx, all, true).await?;
     let sql = "update windrow_catalog.pages set chunks = null \
          where document = $1 and generation = $2 and number = $3";
     let values = values![page.document, int(page.generation), int(page.number)];
@@ -213,7 +217,8 @@ pub(super) async fn texts(
 pub(super) async fn mark(tx: &Tx<'_>, ids: &[ChunkId], by: &str) -> Result<u32, Trouble> {
     let ids: Vec<Uuid> = ids.iter().map(|id| uuid(id.0)).collect();
     let sql = "update windrow_catalog.chunks set embedder = $2 where id in \
-         (select id from windrow_catalog.chunks where id = any($1) \
-         order by id for no key update)";
+         (select c.id from windrow_catalog.chunks c join windrow_catalog.generations g \
+         on g.document = c.document and g.number = c.generation and g.state <> 'old' \
+         where c.id = any($1) order by c.id for no key update of c)";
     Ok(tx.run(sql, values![ids, by]).await? as u32)
 }

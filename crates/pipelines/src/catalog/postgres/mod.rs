@@ -9,6 +9,7 @@ mod chunks;
 mod documents;
 mod fingerprint;
 mod graph;
+mod leftovers;
 #[cfg(test)]
 mod locks;
 mod memo;
@@ -28,7 +29,7 @@ use super::error::CatalogError;
 use super::memo::check_values;
 use super::{
     Added, Answer, Catalog, Chunk, ChunkId, ChunkPlace, ChunkText, Deleted, Document,
-    DocumentCursor, DocumentFilter, Entity, EntityId, Generation, GenerationKey, Hash,
+    DocumentCursor, DocumentFilter, Entity, EntityId, Generation, GenerationKey, Hash, Leftover,
     ManifestLine, MemoKey, MemoOf, MemoStats, Mention, Neighbour, NewChunk, NewDocument, NewGraph,
     NewVector, OldGeneration, Page, PageKey, PageOutcome, Progress, Published, Scope, TextHit,
     TextQuery, VectorCursor, VectorsSince,
@@ -414,6 +415,22 @@ impl Catalog for Postgres {
 
     fn sweep_changes(&self, before: u64, limit: u32) -> Answer<'_, u64> {
         Box::pin(async move { write!(self, tx => vectors::sweep(tx, before, limit)) })
+    }
+
+    fn last_leftover(&self) -> Answer<'_, u64> {
+        Box::pin(async move { read!(self, tx => leftovers::last(tx)) })
+    }
+
+    fn take_leftovers(&self, until: u64, limit: u32) -> Answer<'_, Vec<Leftover>> {
+        let limit = bounds::rows(limit);
+        Box::pin(async move { write!(self, tx => leftovers::take(tx, until, limit)) })
+    }
+
+    fn forget_leftovers(&self, numbers: Vec<u64>) -> Answer<'_, ()> {
+        Box::pin(async move {
+            bounds::count("leftovers", numbers.len(), BATCH_MAX)?;
+            write!(self, tx => leftovers::forget(tx, &numbers))
+        })
     }
 
     fn fingerprint(&self, scope: &Scope) -> Answer<'_, Hash> {

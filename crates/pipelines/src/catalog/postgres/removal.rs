@@ -6,7 +6,7 @@ use windrow_core::Timestamp;
 use super::super::GenerationKey;
 use super::super::error::CatalogError;
 use super::value::{Tx, int, nat, values};
-use super::{Trouble, chunks, ms, vectors};
+use super::{Trouble, chunks, leftovers, ms, vectors};
 
 /// Rows of one slice, so that none holds its locks for long.
 const SLICE: i64 = 500;
@@ -36,6 +36,7 @@ pub(super) async fn slice(tx: &Tx<'_>, at: GenerationKey) -> Result<bool, Troubl
     }
     let sql = "delete from windrow_catalog.generations where document = $1 and number = $2";
     tx.run(sql, values![id, number]).await?;
+    leftovers::note_generation(tx, at).await?;
     vectors::log(tx, "removed", &[(at, None)]).await?;
     Ok(false)
 }
@@ -117,5 +118,6 @@ pub(super) async fn finish(tx: &Tx<'_>, id: Uuid) -> Result<Left, Trouble> {
     tx.run(sql, values![id]).await?;
     let sql = "delete from windrow_catalog.documents where id = $1";
     tx.run(sql, values![id]).await?;
+    leftovers::note_document(tx, id).await?;
     Ok(Left::Nothing)
 }

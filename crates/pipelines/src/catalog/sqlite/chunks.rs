@@ -9,7 +9,7 @@ use super::super::error::CatalogError;
 use super::super::{
     Chunk, ChunkId, ChunkPlace, ChunkText, GenerationKey, NewChunk, PageKey, Scope, content_hash,
 };
-use super::{documents, graph, search, vectors};
+use super::{documents, graph, leftovers, search, vectors};
 
 pub(super) const OF_PAGE: &str = "select row, id from chunks \
      where document = ?1 and generation = ?2 and page = ?3 order by ordinal";
@@ -50,9 +50,11 @@ pub(super) fn put(
             kept.insert(id);
         } else {
             remove(db, row, id, true)?;
+            leftovers::note_chunk(db, page, id)?;
         }
     }
     for (id, hash, chunk) in new.iter().filter(|(id, ..)| !kept.contains(id)) {
+        leftovers::is_back(db, *id)?;
         insert(db, &scope, page, *id, hash, chunk)?;
     }
     Ok(new.iter().map(|(id, ..)| *id).collect())
@@ -100,6 +102,7 @@ fn of_page(db: &Connection, page: PageKey) -> Result<Vec<(i64, ChunkId)>, Catalo
 pub(super) fn clear(db: &Connection, page: PageKey) -> Result<(), CatalogError> {
     for (row, id) in of_page(db, page)? {
         remove(db, row, id, true)?;
+        leftovers::note_chunk(db, page, id)?;
     }
     let sql =
         "update pages set chunks = null where document = ?1 and generation = ?2 and number = ?3";
@@ -215,7 +218,10 @@ pub(super) fn texts(
 }
 
 pub(super) fn mark(db: &Connection, ids: &[ChunkId], by: &str) -> Result<u32, CatalogError> {
-    let mut one = db.prepare_cached("update chunks set embedder = ?2 where id = ?1")?;
+    let sql = "update chunks set embedder = ?2 where id = ?1 and exists \
+         (select 1 from generations g where g.document = chunks.document \
+         and g.number = chunks.generation and g.state <> 'old')";
+    let mut one = db.prepare_cached(sql)?;
     let mut marked = 0;
     for id in ids {
         marked += one.execute(params![id.0, by])? as u32;

@@ -7,6 +7,7 @@ mod chunks;
 mod documents;
 mod fingerprint;
 mod graph;
+mod leftovers;
 mod memo;
 mod open;
 mod pages;
@@ -32,7 +33,7 @@ use super::error::CatalogError;
 use super::memo::check_values;
 use super::{
     Added, Answer, Catalog, Chunk, ChunkId, ChunkPlace, ChunkText, Deleted, Document,
-    DocumentCursor, DocumentFilter, Entity, EntityId, Generation, GenerationKey, Hash,
+    DocumentCursor, DocumentFilter, Entity, EntityId, Generation, GenerationKey, Hash, Leftover,
     ManifestLine, MemoKey, MemoOf, MemoStats, Mention, Neighbour, NewChunk, NewDocument, NewGraph,
     NewVector, OldGeneration, Page, PageKey, PageOutcome, Progress, Published, Scope, TextHit,
     TextQuery, VectorCursor, VectorsSince,
@@ -354,6 +355,19 @@ impl Catalog for Sqlite {
 
     fn sweep_changes(&self, before: u64, limit: u32) -> Answer<'_, u64> {
         self.write(Ok(()), move |db| vectors::sweep(db, before, limit))
+    }
+
+    fn last_leftover(&self) -> Answer<'_, u64> {
+        self.read(Ok(()), leftovers::last)
+    }
+
+    fn take_leftovers(&self, until: u64, limit: u32) -> Answer<'_, Vec<Leftover>> {
+        self.write(Ok(()), move |db| leftovers::take(db, until, bounds::rows(limit)))
+    }
+
+    fn forget_leftovers(&self, numbers: Vec<u64>) -> Answer<'_, ()> {
+        let checked = bounds::count("leftovers", numbers.len(), BATCH_MAX);
+        self.write(checked, move |db| leftovers::forget(db, &numbers))
     }
 
     fn fingerprint(&self, scope: &Scope) -> Answer<'_, Hash> {

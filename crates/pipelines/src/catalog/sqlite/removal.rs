@@ -6,7 +6,7 @@ use windrow_core::Timestamp;
 
 use super::super::error::CatalogError;
 use super::super::{ChunkId, GenerationKey};
-use super::{chunks, ms, vectors};
+use super::{chunks, leftovers, ms, vectors};
 
 /// Rows of one slice. About as long as a commit takes, so that others need not wait long.
 const SLICE: u32 = 200;
@@ -44,6 +44,7 @@ pub(super) fn slice(db: &Connection, at: GenerationKey) -> Result<bool, CatalogE
     vectors::log_removed(db, at)?;
     let sql = "delete from generations where document = ?1 and number = ?2";
     db.prepare_cached(sql)?.execute(params![id, at.generation])?;
+    leftovers::note_generation(db, at)?;
     Ok(false)
 }
 
@@ -127,5 +128,6 @@ pub(super) fn finish(db: &Connection, id: Uuid) -> Result<Left, CatalogError> {
     }
     db.prepare_cached("delete from deletions where document = ?1")?.execute([bytes])?;
     db.prepare_cached("delete from documents where id = ?1")?.execute([bytes])?;
+    leftovers::note_document(db, id)?;
     Ok(Left::Nothing)
 }

@@ -5,6 +5,7 @@ mod chunks;
 mod documents;
 pub(crate) mod fingerprint;
 mod graph;
+mod leftovers;
 mod memo;
 mod pages;
 mod removal;
@@ -26,6 +27,7 @@ pub(crate) fn cases() -> Vec<Case> {
         search::list(),
         memo::list(),
         removal::list(),
+        leftovers::list(),
         tenants::list(),
         together::list(),
         fingerprint::list(),

@@ -32,6 +32,7 @@ async fn a_removed_generation_leaves_nothing_of_itself(bed: &Bed) {
     assert!(bed.catalog.old_generations(10).await.unwrap().is_empty());
     assert_eq!(bed.catalog.generation("t", first).await.unwrap(), None);
     assert_eq!(bed.found("short").await, ["a.md:1"]);
+    bed.forget_leftovers().await;
     // What is left: the other document, one small generation, and the news of the removal.
     let mut left = bed.base.counts().unwrap();
     let one_more = |table: &str| (table.to_owned(), 1);
@@ -84,6 +85,7 @@ async fn a_deleted_document_leaves_nothing(bed: &Bed) {
     assert_eq!(bed.catalog.document("t", id).await.unwrap(), None);
     assert_eq!(bed.catalog.begin_delete("t", id, sinks(), bed.now()).await, Ok(false));
     bed.catalog.confirm_delete(id, "vectors").await.unwrap();
+    bed.forget_leftovers().await;
     // Only the news of it, which indexes elsewhere may not have heard; then nothing.
     let counts = bed.base.counts().unwrap();
     assert_eq!(counts.keys().collect::<Vec<_>>(), ["changes"], "{counts:?}");

@@ -28,7 +28,7 @@ use self::connection::{Connection, Rows, Trouble};
 use self::pack::Value;
 use super::{Graph, GraphError, Origin};
 use crate::adapters::extract::Extracted;
-use crate::catalog::{GenerationKey, Scope};
+use crate::catalog::{ChunkId, GenerationKey, Scope};
 
 /// What can be chosen.
 #[derive(Clone, Debug)]
@@ -100,8 +100,15 @@ impl Bolt {
     pub async fn counts(&self, scope: &Scope) -> Result<Counts, GraphError> {
         match self.done(&Job::Count(scope)).await? {
             Done::Counted(counts) => Ok(counts),
-            Done::Written | Done::Gone => Ok(Counts::default()),
+            Done::Written | Done::Partly | Done::Gone => Ok(Counts::default()),
         }
+    }
+
+    /// Removes a generation or all of a document, some at a time, each within its time.
+    async fn removed(&self, document: Uuid, generation: Option<u32>) -> Result<(), GraphError> {
+        let job = Job::Remove { document, generation };
+        while matches!(self.done(&job).await?, Done::Partly) {}
+        Ok(())
     }
 
     /// Does it, within the time that there is for it.
@@ -186,15 +193,18 @@ impl Bolt {
             Job::Remove { document, generation } => {
                 let fence = cypher::fence(*document, *generation);
                 connection.run(self.database(), &[fence]).await?;
-                loop {
-                    let some = cypher::chunks(*document, *generation, REMOVED_AT_ONCE);
-                    let found = connection.run(self.database(), &[some]).await?;
-                    let chunks = found.first().map(ids).unwrap_or_default();
-                    if chunks.is_empty() {
-                        return Ok(Done::Written);
-                    }
-                    self.remove(connection, &chunks).await?;
+                let some = cypher::chunks(*document, *generation, REMOVED_AT_ONCE);
+                let found = connection.run(self.database(), &[some]).await?;
+                let chunks = found.first().map(ids).unwrap_or_default();
+                if chunks.is_empty() {
+                    return Ok(Done::Written);
                 }
+                self.remove(connection, &chunks).await?;
+                Ok(Done::Partly)
+            }
+            Job::Forget(chunks) => {
+                self.remove(connection, chunks).await?;
+                Ok(Done::Written)
             }
             Job::Count(scope) => {
                 let rows = connection.run(self.database(), &cypher::counts(scope)).await?;
@@ -257,35 +267,50 @@ impl Graph for Bolt {
             let job = Job::Put { at: origin.at, chunk: origin.chunk.to_string(), statements };
             match self.done(&job).await? {
                 Done::Gone => Err(GraphError::Gone { what: origin.at.to_string() }),
-                Done::Written | Done::Counted(_) => Ok(()),
+                Done::Written | Done::Partly | Done::Counted(_) => Ok(()),
             }
         })
     }
 
-    fn remove_generation(&self, at: GenerationKey) -> BoxFuture<'_, Result<(), GraphError>> {
-        let GenerationKey { document, generation } = at;
+    fn remove_chunks<'a>(&'a self, chunks: &'a [ChunkId]) -> BoxFuture<'a, Result<(), GraphError>> {
         Box::pin(async move {
-            let job = Job::Remove { document, generation: Some(generation) };
-            self.done(&job).await.map(drop)
+            for some in chunks.chunks(REMOVED_AT_ONCE as usize) {
+                let some = some.iter().map(|chunk| Value::from(&*chunk.to_string())).collect();
+                self.done(&Job::Forget(some)).await?;
+            }
+            Ok(())
         })
     }
 
+    fn remove_generation(&self, at: GenerationKey) -> BoxFuture<'_, Result<(), GraphError>> {
+        Box::pin(self.removed(at.document, Some(at.generation)))
+    }
+
     fn remove_document(&self, document: Uuid) -> BoxFuture<'_, Result<(), GraphError>> {
-        Box::pin(
-            async move { self.done(&Job::Remove { document, generation: None }).await.map(drop) },
-        )
+        Box::pin(self.removed(document, None))
     }
 }
 
 /// What is to be done, as often as it takes.
 enum Job<'a> {
-    Put { at: GenerationKey, chunk: String, statements: Vec<connection::Statement> },
-    Remove { document: Uuid, generation: Option<u32> },
+    Put {
+        at: GenerationKey,
+        chunk: String,
+        statements: Vec<connection::Statement>,
+    },
+    /// Some of it.
+    Remove {
+        document: Uuid,
+        generation: Option<u32>,
+    },
+    Forget(Vec<Value>),
     Count(&'a Scope),
 }
 
 enum Done {
     Written,
+    /// There may be more.
+    Partly,
     Gone,
     Counted(Counts),
 }

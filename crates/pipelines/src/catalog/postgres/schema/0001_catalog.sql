@@ -153,6 +153,17 @@ create table windrow_catalog.counters (
 );
 insert into windrow_catalog.counters (name, value) values ('sequence', 0), ('forgotten', 0);
 
+-- What was removed and may lie in a store outside all the same: a document, a generation of it, or
+-- a chunk. What is taken is being removed there.
+create table windrow_catalog.leftovers (
+    number bigint generated always as identity primary key,
+    document uuid not null,
+    generation int,
+    chunk uuid,
+    taken boolean not null
+);
+create index leftovers_by_chunk on windrow_catalog.leftovers (chunk) where chunk is not null;
+
 create table windrow_catalog.memos (
     tenant text collate "C" not null,
     key bytea not null,

@@ -160,6 +160,17 @@ create table counters (
 ) strict, without rowid;
 insert into counters (name, value) values ('sequence', 0), ('forgotten', 0);
 
+-- What was removed and may lie in a store outside all the same: a document, a generation of it, or
+-- a chunk. What is taken is being removed there.
+create table leftovers (
+    number integer primary key autoincrement,
+    document blob not null,
+    generation integer,
+    chunk blob,
+    taken integer not null
+) strict;
+create index leftovers_by_chunk on leftovers (chunk) where chunk is not null;
+
 create table memos (
     tenant text not null,
     key blob not null,
