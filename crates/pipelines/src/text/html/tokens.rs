@@ -17,7 +17,13 @@ pub(super) enum Token<'a> {
 }
 
 pub(super) fn tokens(html: &str) -> Tokens<'_> {
-    Tokens { rest: html, known_absent: [false; ENDS.len()] }
+    Tokens {
+        rest: html,
+        known_absent: [false; ENDS.len()],
+        quotes_run_out: false,
+        #[cfg(test)]
+        looks: 0,
+    }
 }
 
 #[derive(Debug)]
@@ -25,6 +31,12 @@ pub(super) struct Tokens<'a> {
     rest: &'a str,
     /// Which of [`ENDS`] are known not to come any more.
     known_absent: [bool; ENDS.len()],
+    /// Whether the quotes of a tag went on to the end of the page, and no `>` was outside of them.
+    /// What is quoted cannot be told from there on.
+    quotes_run_out: bool,
+    /// How often something was looked for within tags.
+    #[cfg(test)]
+    looks: usize,
 }
 
 const ENDS: [&str; 4] = ["-->", ">", "\"", "'"];
@@ -118,9 +130,16 @@ impl<'a> Tokens<'a> {
     /// Where the tag ends whose attributes begin at `at`; a `>` in quotes does not end it.
     fn tag_end(&mut self, mut at: usize) -> usize {
         let first = self.find(TAG, at).map_or(self.rest.len(), |end| end + 1);
-        loop {
+        while !self.quotes_run_out {
+            #[cfg(test)]
+            {
+                self.looks += 1;
+            }
             let next = self.rest[at..].find(['>', '"', '\'']).map(|found| at + found);
-            let Some(next) = next else { return first };
+            let Some(next) = next else {
+                self.quotes_run_out = true;
+                break;
+            };
             let quote = match self.rest.as_bytes()[next] {
                 b'>' => return next + 1,
                 b'"' => QUOTE,
@@ -131,6 +150,7 @@ impl<'a> Tokens<'a> {
             let end = if value { self.find(quote, next + 1) } else { None };
             at = end.unwrap_or(next) + 1;
         }
+        first
     }
 
     /// Skips what no reader sees, up to the tag that ends it.
@@ -208,6 +228,18 @@ mod tests {
         check("<p", "[<p]");
         check("x<p class=\"never closed>y", "[x]<P class=\"never closed>[y]");
         check("<a b'c>it's", "<Link b'c>[it's]");
+    }
+
+    /// Each tag's quotes were paired to the end of the page, and the next tag's again.
+    #[test]
+    fn quotes_that_go_on_to_the_end_are_paired_once() {
+        for tag in ["<a b='>'", "<a b=\">\"", "<a b='\">'", "<a b"] {
+            const TAGS: usize = 1_000;
+            let html = tag.repeat(TAGS);
+            let mut all = tokens(&html);
+            while all.next().is_some() {}
+            assert!(all.looks <= 3 * TAGS, "{tag}: looked {} times", all.looks);
+        }
     }
 
     #[test]
