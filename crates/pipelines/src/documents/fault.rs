@@ -19,6 +19,9 @@ use crate::catalog::CatalogError;
 pub(super) enum Fault {
     /// It may pass. Who says after how long wants to be left alone until then.
     Passing { why: String, retry_after_ms: Option<u64> },
+    /// It was ended from outside. It costs an attempt, and nobody else is held up: what is short
+    /// of memory every time is not tried for ever.
+    Ended(String),
     /// This input never works.
     Bad(String),
     /// It is not wanted any more.
@@ -43,6 +46,7 @@ impl Fault {
                     None => undone.class(Class::Infrastructure),
                 }
             }
+            Fault::Ended(why) => Undone::retry(why).class(Class::Resource),
             Fault::Bad(why) => Undone::fail(why).class(Class::BadData),
             Fault::Gone(what) => Undone::skip(format!("superseded: {what}")),
         }
@@ -97,6 +101,8 @@ mod tests {
         let later = Fault::Passing { why: "busy".into(), retry_after_ms: Some(700) };
         assert_eq!(class(later), (Some(Class::RateLimit), Some(700)));
         assert_eq!(class(Fault::passing("down")), (Some(Class::Infrastructure), None));
+        let ended = Fault::Ended("signal 15".into());
+        assert_eq!(class(ended), (Some(Class::Resource), None));
         assert_eq!(class(Fault::bad("torn")), (Some(Class::BadData), None));
         assert_eq!(class(Fault::Gone("it".into())), (None, None));
     }

@@ -30,6 +30,9 @@ pub enum ReadError {
     /// It may work later.
     #[error("{why}")]
     Transient { why: String, retry_after_ms: Option<u64> },
+    /// It was ended by others while it was read, and may work the next time.
+    #[error("{why}")]
+    Ended { why: String },
     /// It never works.
     #[error("{why}")]
     Bad { why: String },

@@ -3,6 +3,9 @@
 use std::time::Duration;
 
 use super::*;
+use crate::adapters::ocr::OcrError;
+use crate::adapters::pdf::PdfError;
+use crate::documents::ReadError;
 
 const SHELL_TOOL: Tool = Tool { program: "sh", package: "dash" };
 
@@ -122,6 +125,27 @@ async fn a_tool_that_fails_has_the_last_words() {
     };
     assert!(words.ends_with(" 2999") && words.len() <= WORDS_MAX, "{words}");
     assert!(bed.left().is_empty());
+}
+
+/// A stop of the service ended programs too, and their pages were given up for good.
+#[tokio::test]
+async fn a_tool_that_others_end_is_no_fault_of_its_input() {
+    let bed = Bed::new("outside", |limits| limits.cpu_secs = 1_000);
+    for (name, signal) in [("HUP", 1), ("INT", 2), ("QUIT", 3), ("KILL", 9), ("TERM", 15)] {
+        let error = bed.run(&format!("kill -{name} $$")).await.unwrap_err();
+        assert_eq!(error, ToolError::Ended { program: "sh", signal });
+        let why = format!("sh was ended from outside (signal {signal})");
+        assert_eq!(PdfError::from(error.clone()), PdfError::Ended { why: why.clone() });
+        let read = ReadError::from(OcrError::from(error));
+        assert_eq!(read, ReadError::Ended { why });
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_does_not_heed_its_limit_is_ended_by_the_work_it_did() {
+    let bed = Bed::new("heedless", |limits| limits.cpu_secs = 1);
+    let error = bed.run("trap '' XCPU; while :; do :; done").await.unwrap_err();
+    assert_eq!(error, ToolError::TimedOut { program: "sh", secs: 1, is_cpu: true });
 }
 
 #[tokio::test]
