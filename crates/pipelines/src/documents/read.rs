@@ -8,7 +8,7 @@ use std::path::Path;
 
 use futures_util::future::BoxFuture;
 
-use crate::text::{html, plain};
+use crate::text::{html, markdown, plain};
 
 /// Bytes of a text file that are read; a longer one is no document.
 const TEXT_MAX: u64 = 64 * 1024 * 1024;
@@ -116,7 +116,7 @@ impl TextFiles {
 
 impl Reader for TextFiles {
     fn version(&self) -> String {
-        "text 1".into()
+        "text 2".into()
     }
 
     fn pages<'a>(
@@ -152,15 +152,42 @@ fn pages_of(file: &Path, media_type: &str) -> Result<Vec<String>, ReadError> {
     }
     let bytes = std::fs::read(file).map_err(unread)?;
     let text = plain::decode(&bytes).map_err(ReadError::bad)?.text;
-    Ok(match media_type {
+    let pages = match media_type {
         "text/html" | "application/xhtml+xml" => vec![html::read(&text).markdown],
         _ => plain::pages(&text),
-    })
+    };
+    Ok(pages.into_iter().flat_map(markdown::pages).collect())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::said_type;
+    use super::*;
+
+    /// The pages of a file with these bytes.
+    fn pages(media_type: &str, bytes: &[u8]) -> Result<Vec<String>, ReadError> {
+        let name = format!("windrow-read-{}-{}", std::process::id(), rand::random::<u64>());
+        let file = std::env::temp_dir().join(name);
+        std::fs::write(&file, bytes).expect("a file of this test's own");
+        let pages = pages_of(&file, media_type);
+        std::fs::remove_file(&file).expect("it is still there");
+        pages
+    }
+
+    /// They were one page each, which the catalog refused.
+    #[test]
+    fn a_long_text_has_several_pages_whatever_it_is_written_in() {
+        let text = "A word and another, and so on.\n\n".repeat(100_000);
+        let html = text.replace("\n\n", "<p>");
+        for (media_type, text) in
+            [("text/plain", &text), ("text/markdown", &text), ("text/html", &html)]
+        {
+            let pages = pages(media_type, text.as_bytes()).expect("it is a text");
+            let said: usize = pages.iter().map(|page| page.matches("A word").count()).sum();
+            assert_eq!(said, 100_000, "{media_type}");
+            assert!(pages.len() > 3, "{media_type}: {}", pages.len());
+            assert!(pages.iter().all(|page| page.starts_with("A word")), "{media_type}");
+        }
+    }
 
     #[test]
     fn a_media_type_is_two_tokens_whatever_follows() {
