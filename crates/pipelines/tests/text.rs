@@ -83,11 +83,12 @@ fn wrong(text: &str, context: &Context<'_>, limits: &Limits) -> Option<String> {
             skip(phase, &Subject { file_name: context.file_name, text, ..Subject::default() });
         }
     }
-    let pages = plain::pages(text).concat();
+    let (pages, typed) = (plain::pages(text).concat(), plain::typed_pages(text).concat());
     let read = html::read(text).markdown;
-    let unfolded = html::unfold_tables(text);
+    let unfolded = html::unfold_tables(text).into_owned();
     classify(text, text.get(..20).unwrap_or_default());
-    for (name, made) in [("pages", &pages), ("html", &read), ("tables", &unfolded.into_owned())] {
+    let all = [("pages", &pages), ("typed", &typed), ("html", &read), ("tables", &unfolded)];
+    for (name, made) in all {
         if made.len() > text.len() * 12 + 100 {
             return Some(format!("{name}: {} bytes became {}", text.len(), made.len()));
         }

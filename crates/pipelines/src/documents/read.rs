@@ -154,7 +154,8 @@ fn pages_of(file: &Path, media_type: &str) -> Result<Vec<String>, ReadError> {
     let text = plain::decode(&bytes).map_err(ReadError::bad)?.text;
     let pages = match media_type {
         "text/html" | "application/xhtml+xml" => vec![html::read(&text).markdown],
-        _ => plain::pages(&text),
+        "text/plain" => plain::pages(&text),
+        _ => plain::typed_pages(&text),
     };
     Ok(pages.into_iter().flat_map(markdown::pages).collect())
 }
@@ -171,6 +172,19 @@ mod tests {
         let pages = pages_of(&file, media_type);
         std::fs::remove_file(&file).expect("it is still there");
         pages
+    }
+
+    #[test]
+    fn only_plain_text_loses_its_indentation() {
+        for (media_type, is_kept) in [
+            ("text/plain", false),
+            ("text/markdown", true),
+            ("text/x-python", true),
+            ("application/octet-stream", true),
+        ] {
+            let pages = pages(media_type, b"def a():\n    return 1\n").expect("it is a text");
+            assert_eq!(pages[0].contains("\n    return"), is_kept, "{media_type}");
+        }
     }
 
     /// They were one page each, which the catalog refused.
