@@ -196,8 +196,9 @@ const NASTY: &[&str] = &[
     "\\[\n\n", "\\begin{align}\n", "1.2 The\n", "Article 5\n", "REQ-1 x\n", "1. a\n",
     "A sentence. ", "no end ", "é", "。", "data:", "data:;base64,", "data:;base64,A ", ":", "<",
     "</", "<a", "<a ", "<a>", "<a href=\"", "<a b='>", "<a b='>'", "<a b=\">\"", "<!--", "<!",
-    "<script>", "</script", "<script></", "<ul>", "<ul><li>", "<li>", "</li>", "<table>", "<td>",
-    "<table><td>", "<table><tr><td>a<td>b", "<pre>", "<pre>\n", "<code>", "<blockquote>a<br>", "<h1>", "<nav>",
+    "<script>", "</script", "<script></", "<script/>", "<script/></", "<svg/>", "<ul>", "<ul><li>",
+    "<li>", "</li>", "<table>", "<td>", "<table><td>", "<table><tr><td>a<td>b", "<pre>", "<pre>\n",
+    "<code>", "<blockquote>a<br>", "<h1>", "<nav>",
     "<title>", "</div>", "<div>", "&", "&a", "&#", "&#1", "&#x", "\x0c", "    a\n", "    a\n\n",
     "(a) ", "<table", "</table", "\u{3000}", "***\n", "---\ntitle: a\n",
 ];
