@@ -8,7 +8,7 @@ use std::path::Path;
 
 use futures_util::future::BoxFuture;
 
-use crate::text::{html, markdown, plain};
+use crate::text::{csv, html, markdown, plain};
 
 /// Bytes of a text file that are read; a longer one is no document.
 const TEXT_MAX: u64 = 64 * 1024 * 1024;
@@ -82,6 +82,7 @@ pub fn media_type(name: &str) -> &'static str {
         "xhtml" => "application/xhtml+xml",
         "md" | "markdown" => "text/markdown",
         "csv" => "text/csv",
+        "tsv" | "tab" => "text/tab-separated-values",
         "json" => "application/json",
         "txt" | "text" | "rst" | "log" => "text/plain",
         _ => "application/octet-stream",
@@ -100,7 +101,7 @@ pub fn said_type(said: &str) -> Option<String> {
     (is_token(kind) && is_token(subtype)).then_some(essence)
 }
 
-/// Reads text, Markdown and HTML.
+/// Reads text, Markdown, HTML and separated values.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TextFiles;
 
@@ -154,6 +155,8 @@ fn pages_of(file: &Path, media_type: &str) -> Result<Vec<String>, ReadError> {
     let text = plain::decode(&bytes).map_err(ReadError::bad)?.text;
     let pages = match media_type {
         "text/html" | "application/xhtml+xml" => vec![html::read(&text).markdown],
+        "text/csv" => vec![csv::table(&text, None)],
+        "text/tab-separated-values" => vec![csv::table(&text, Some('\t'))],
         "text/plain" => plain::pages(&text),
         _ => plain::typed_pages(&text),
     };
@@ -172,6 +175,26 @@ mod tests {
         let pages = pages_of(&file, media_type);
         std::fs::remove_file(&file).expect("it is still there");
         pages
+    }
+
+    #[test]
+    fn separated_values_are_a_table_with_its_header_on_every_page() {
+        assert_eq!(media_type("hives.TSV"), "text/tab-separated-values");
+        let row = "7\t\"by the river, as\never\"\n";
+        for (media_type, row) in
+            [("text/tab-separated-values", row.to_owned()), ("text/csv", row.replace('\t', ","))]
+        {
+            let head = row.replace('7', "number");
+            let text = format!("{head}{}", row.repeat(20_000));
+            let pages = pages(media_type, text.as_bytes()).expect("it is a text");
+            assert!(pages.len() > 1, "{media_type}");
+            for page in pages {
+                let mut lines = page.lines();
+                assert_eq!(lines.next(), Some("| number | by the river, as ever |"));
+                assert_eq!(lines.next(), Some("| --- | --- |"));
+                assert!(lines.all(|line| line == "| 7 | by the river, as ever |"), "{media_type}");
+            }
+        }
     }
 
     #[test]
