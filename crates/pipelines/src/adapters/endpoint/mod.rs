@@ -239,6 +239,8 @@ fn said(error: &hyper::Error) -> String {
 
 /// Longer is nobody asked to wait; whoever says so means something else.
 const RETRY_AFTER_MAX_MS: f64 = 86_400_000.0;
+/// Shorter nobody waits: to be asked again at once is no way to be left alone.
+const RETRY_AFTER_MIN_MS: f64 = 1_000.0;
 
 /// How long to wait, in the header that says milliseconds or the one that says seconds. A date is
 /// not read: to make a time of it would take a clock.
@@ -248,7 +250,7 @@ fn retry_after_ms(headers: &HeaderMap) -> Option<u64> {
         value.to_str().ok()?.trim().parse().ok()
     };
     let ms = number("retry-after-ms").or_else(|| Some(number("retry-after")? * 1_000.0))?;
-    (ms >= 0.0).then(|| ms.min(RETRY_AFTER_MAX_MS) as u64)
+    (ms >= 0.0).then(|| ms.clamp(RETRY_AFTER_MIN_MS, RETRY_AFTER_MAX_MS) as u64)
 }
 
 #[cfg(test)]
@@ -259,10 +261,12 @@ mod tests {
     fn how_long_to_wait_is_read_in_seconds_or_milliseconds() {
         for (headers, expected) in [
             (&[("retry-after", "3")][..], Some(3_000)),
-            (&[("retry-after", "0.5")], Some(500)),
-            (&[("retry-after", "7"), ("retry-after-ms", "250")], Some(250)),
+            (&[("retry-after", "1.5")], Some(1_500)),
+            (&[("retry-after", "7"), ("retry-after-ms", "1250")], Some(1_250)),
             (&[("retry-after", "1e300")], Some(86_400_000)),
-            (&[("retry-after", "0")], Some(0)),
+            // It was asked again without a pause.
+            (&[("retry-after", "0")], Some(1_000)),
+            (&[("retry-after-ms", "0")], Some(1_000)),
             (&[("retry-after", "-1")], None),
             (&[("retry-after", "NaN")], None),
             (&[("retry-after", "Wed, 21 Oct 2026 07:28:00 GMT")], None),
