@@ -38,8 +38,10 @@ use windrow_client::trust::Trust;
 /// What can be chosen about an endpoint. The defaults suit a model on a machine near by.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Sent with every question.
+    /// Sent with every question; over plain http only to this machine.
     pub key: Option<Key>,
+    /// Whether a key may go over plain http to others too, where whoever listens can read it.
+    pub allow_plain_http: bool,
     /// How long a question may take, from connecting to the last byte of its answer.
     pub within: Duration,
     /// More of an answer is not read.
@@ -54,6 +56,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             key: None,
+            allow_plain_http: false,
             within: Duration::from_secs(60),
             answer_max: 64 << 20,
             idle_max: 8,
@@ -91,9 +94,12 @@ pub struct NoAnswer(pub String);
 
 impl Endpoint {
     /// An endpoint at an address such as `http://127.0.0.1:1234/v1/embeddings`. Nothing is sent
-    /// yet.
+    /// yet. An address to which a key would go in the clear is refused.
     pub fn new(url: &str, options: Options) -> Result<Endpoint, NotATarget> {
-        let target = url.parse()?;
+        let target: Target = url.parse()?;
+        if options.key.is_some() && !options.allow_plain_http {
+            target.keeps_secrets()?;
+        }
         let trust = Trust::in_file(options.roots.clone());
         let shown = options.key.as_ref().map(|key| (AUTHORIZATION, key.bearer()));
         Ok(Endpoint { target, options, shown, trust, idle: Mutex::default() })
@@ -256,6 +262,32 @@ fn retry_after_ms(headers: &HeaderMap) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// It was sent to any host, for everybody on the way to read.
+    #[test]
+    fn a_key_goes_in_the_clear_to_nobody_else_unless_that_is_allowed() {
+        for (url, is_fine) in [
+            ("https://models.example/v1", true),
+            ("http://localhost:1234/v1", true),
+            ("http://LOCALHOST/v1", true),
+            ("http://127.8.8.8/v1", true),
+            ("http://[::1]:1234/v1", true),
+            ("http://models.example/v1", false),
+            ("http://192.168.1.7:1234/v1", false),
+            ("http://[fd00::7]/v1", false),
+            ("http://localhost.example/v1", false),
+            ("http://127.0.0.1.example/v1", false),
+        ] {
+            let made = |key: Option<&str>, allow_plain_http| {
+                let key = key.map(|key| Key::new(key).unwrap());
+                Endpoint::new(url, Options { key, allow_plain_http, ..Options::default() })
+            };
+            assert!(made(None, false).is_ok() && made(Some("sk"), true).is_ok(), "{url}");
+            let said = made(Some("sk"), false).map_err(|error| error.to_string());
+            assert_eq!(said.is_ok(), is_fine, "{url}");
+            assert!(said.err().is_none_or(|said| said.contains("in the clear")), "{url}");
+        }
+    }
 
     #[test]
     fn how_long_to_wait_is_read_in_seconds_or_milliseconds() {
