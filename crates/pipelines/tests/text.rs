@@ -9,7 +9,7 @@ use windrow_pipelines::text::chunk::{
     Chunk, Class, Context, DocumentType, Domain, Limits, chunk, classify, token_estimate,
 };
 use windrow_pipelines::text::skip::{Phase, Subject, skip};
-use windrow_pipelines::text::{html, markdown, plain};
+use windrow_pipelines::text::{csv, html, markdown, plain};
 
 /// What is wrong with the blocks of a text.
 fn wrong_blocks(text: &str) -> Option<String> {
@@ -83,11 +83,18 @@ fn wrong(text: &str, context: &Context<'_>, limits: &Limits) -> Option<String> {
             skip(phase, &Subject { file_name: context.file_name, text, ..Subject::default() });
         }
     }
-    let pages = plain::pages(text).concat();
+    let (pages, typed) = (plain::pages(text).concat(), plain::typed_pages(text).concat());
     let read = html::read(text).markdown;
-    let unfolded = html::unfold_tables(text);
+    let unfolded = html::unfold_tables(text).into_owned();
     classify(text, text.get(..20).unwrap_or_default());
-    for (name, made) in [("pages", &pages), ("html", &read), ("tables", &unfolded.into_owned())] {
+    let rows = csv::table(text, None);
+    for (name, made) in [
+        ("pages", &pages),
+        ("typed", &typed),
+        ("html", &read),
+        ("tables", &unfolded),
+        ("rows", &rows),
+    ] {
         if made.len() > text.len() * 12 + 100 {
             return Some(format!("{name}: {} bytes became {}", text.len(), made.len()));
         }
@@ -132,7 +139,7 @@ const SCRAPS: &[&str] = &[
     "<table>", "<tr>", "<td>", "</td>", "</table>", "<li>", "<ul>", "</ul>", "<pre>", "</pre>",
     "<code>", "</code>", "<script>", "</script>", "<!--", "-->", "<h1>", "</h2>", "<nav>",
     "</nav>", "<p class=\"", "<a href='", "<br>", "<blockquote>", "<title>", ">", "<", "</",
-    "&amp;", "&#0;", "&#xD800;", "&#99999999999;", "&nosuch;", "&", "%",
+    ",", ";", "\",\"", "\"\"", "&amp;", "&#0;", "&#xD800;", "&#99999999999;", "&nosuch;", "&", "%",
     "aVeryLongWordWithoutAnyPlaceToCutIt",
 ];
 
@@ -194,11 +201,13 @@ const NASTY: &[&str] = &[
     "|", "|\n", "|a|\n|-|\n", "| a | b |\n", "-|-\n", "$", "$ ", "$$\n", "$$ a\n\n", "\\[\n",
     "\\[\n\n", "\\begin{align}\n", "1.2 The\n", "Article 5\n", "REQ-1 x\n", "1. a\n",
     "A sentence. ", "no end ", "é", "。", "data:", "data:;base64,", "data:;base64,A ", ":", "<",
-    "</", "<a", "<a ", "<a>", "<a href=\"", "<a b='>", "<!--", "<!", "<script>", "</script",
-    "<script></", "<ul>", "<ul><li>", "<li>", "</li>", "<table>", "<td>", "<table><td>",
-    "<table><tr><td>a<td>b", "<pre>", "<pre>\n", "<code>", "<blockquote>a<br>", "<h1>", "<nav>",
+    "</", "<a", "<a ", "<a>", "<a href=\"", "<a b='>", "<a b='>'", "<a b=\">\"", "<!--", "<!",
+    "<script>", "</script", "<script></", "<script/>", "<script/></", "<svg/>", "<ul>", "<ul><li>",
+    "<li>", "</li>", "<table>", "<td>", "<table><td>", "<table><tr><td>a<td>b", "<pre>", "<pre>\n",
+    "<code>", "<blockquote>a<br>", "<h1>", "<nav>",
     "<title>", "</div>", "<div>", "&", "&a", "&#", "&#1", "&#x", "\x0c", "    a\n", "    a\n\n",
-    "(a) ", "<table", "</table", "\u{3000}", "***\n", "---\ntitle: a\n",
+    "(a) ", "<table", "</table", "\u{3000}", "***\n", "---\ntitle: a\n", ",", ",\"", "\"", "\"\",",
+    "\"\"\",", ",\"a\n", "a,\n",
 ];
 
 /// A page so long that anything quadratic in it would take many minutes.
@@ -224,6 +233,9 @@ fn a_page_of_nothing_but_one_thing_is_done_in_time() {
         assert!(read.len() <= text.len() * 12, "{nasty:?}: {}", read.len());
         html::unfold_tables(&text);
         plain::pages(&text);
+        let rows = csv::table(&text, None);
+        assert!(rows.len() <= text.len() * 12, "{nasty:?}: {}", rows.len());
+        markdown::pages(text);
         assert!(begun.elapsed() < PATIENCE, "{nasty:?} took {:?}", begun.elapsed());
     }
 }

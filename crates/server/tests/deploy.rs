@@ -77,6 +77,7 @@ fn the_unit_waits_for_the_word_and_leaves_a_stop_its_time() {
     let value = |key: &str| unit.lines().find_map(|line| line.strip_prefix(key)).unwrap();
     assert_eq!(value("Type="), "notify");
     assert_eq!(value("ExecStart="), "/usr/local/bin/windrow serve");
+    assert_eq!(value("KillMode="), "mixed", "programs that read pages would be ended with it");
     let shown = Command::new(env!("CARGO_BIN_EXE_windrow")).args(["config", "show"]).output();
     let shown = String::from_utf8(shown.unwrap().stdout).unwrap();
     let drain = shown.lines().find(|line| line.contains("drain_ms")).unwrap();

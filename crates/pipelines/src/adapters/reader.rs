@@ -99,6 +99,7 @@ impl From<PdfError> for ReadError {
                 ReadError::Missing { program: program.to_owned(), package: package.to_owned() }
             }
             PdfError::Transient { why } => ReadError::Transient { why, retry_after_ms: None },
+            PdfError::Ended { why } => ReadError::Ended { why },
             PdfError::Encrypted | PdfError::Broken { .. } => ReadError::bad(error),
         }
     }
@@ -111,6 +112,7 @@ impl From<OcrError> for ReadError {
             OcrError::Transient { why, retry_after_ms } => {
                 ReadError::Transient { why, retry_after_ms }
             }
+            OcrError::Ended { why } => ReadError::Ended { why },
             OcrError::Bad { why } => ReadError::Bad { why },
         }
     }

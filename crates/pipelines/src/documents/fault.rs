@@ -22,6 +22,9 @@ const PATIENCE_MS: u64 = 30_000;
 pub(super) enum Fault {
     /// It may pass. Who says after how long wants to be left alone until then.
     Passing { why: String, retry_after_ms: Option<u64> },
+    /// It was ended from outside. It costs an attempt, and nobody else is held up: what is short
+    /// of memory every time is not tried for ever.
+    Ended(String),
     /// This input never works.
     Bad(String),
     /// It is not wanted any more.
@@ -56,6 +59,7 @@ impl Fault {
                     None => undone.class(Class::Infrastructure),
                 }
             }
+            Fault::Ended(why) => Undone::retry(why).class(Class::Resource),
             Fault::Bad(why) => Undone::fail(why).class(Class::BadData),
             Fault::Gone(what) => Undone::skip(format!("superseded: {what}")),
         }
@@ -65,7 +69,7 @@ impl Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fault::Passing { why, .. } | Fault::Bad(why) => f.write_str(why),
+            Fault::Passing { why, .. } | Fault::Ended(why) | Fault::Bad(why) => f.write_str(why),
             Fault::Gone(what) => write!(f, "{what} is no longer there"),
         }
     }
@@ -121,6 +125,8 @@ mod tests {
         assert_eq!(class(Fault::passing("down")), (Some(Class::Infrastructure), None));
         let patient = class(Fault::passing("down").patiently());
         assert_eq!(patient, (Some(Class::RateLimit), Some(PATIENCE_MS)));
+        let ended = Fault::Ended("signal 15".into());
+        assert_eq!(class(ended), (Some(Class::Resource), None));
         assert_eq!(class(Fault::bad("torn")), (Some(Class::BadData), None));
         assert_eq!(class(Fault::Gone("it".into())), (None, None));
     }

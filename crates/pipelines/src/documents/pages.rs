@@ -23,6 +23,7 @@ impl From<ReadError> for Fault {
                 Fault::Passing { why: error.to_string(), retry_after_ms: Some(MISSING_MS) }
             }
             ReadError::Transient { why, retry_after_ms } => Fault::Passing { why, retry_after_ms },
+            ReadError::Ended { why } => Fault::Ended(why),
             ReadError::Bad { why } => Fault::Bad(why),
         }
     }

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use futures_util::future::BoxFuture;
 
-use crate::text::{html, plain};
+use crate::text::{csv, html, markdown, plain};
 
 /// Bytes of a text file that are read; a longer one is no document.
 const TEXT_MAX: u64 = 64 * 1024 * 1024;
@@ -30,6 +30,9 @@ pub enum ReadError {
     /// It may work later.
     #[error("{why}")]
     Transient { why: String, retry_after_ms: Option<u64> },
+    /// It was ended by others while it was read, and may work the next time.
+    #[error("{why}")]
+    Ended { why: String },
     /// It never works.
     #[error("{why}")]
     Bad { why: String },
@@ -79,6 +82,7 @@ pub fn media_type(name: &str) -> &'static str {
         "xhtml" => "application/xhtml+xml",
         "md" | "markdown" => "text/markdown",
         "csv" => "text/csv",
+        "tsv" | "tab" => "text/tab-separated-values",
         "json" => "application/json",
         "txt" | "text" | "rst" | "log" => "text/plain",
         _ => "application/octet-stream",
@@ -97,7 +101,7 @@ pub fn said_type(said: &str) -> Option<String> {
     (is_token(kind) && is_token(subtype)).then_some(essence)
 }
 
-/// Reads text, Markdown and HTML.
+/// Reads text, Markdown, HTML and separated values.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TextFiles;
 
@@ -113,7 +117,7 @@ impl TextFiles {
 
 impl Reader for TextFiles {
     fn version(&self) -> String {
-        "text 1".into()
+        "text 2".into()
     }
 
     fn pages<'a>(
@@ -149,15 +153,78 @@ fn pages_of(file: &Path, media_type: &str) -> Result<Vec<String>, ReadError> {
     }
     let bytes = std::fs::read(file).map_err(unread)?;
     let text = plain::decode(&bytes).map_err(ReadError::bad)?.text;
-    Ok(match media_type {
+    let pages = match media_type {
         "text/html" | "application/xhtml+xml" => vec![html::read(&text).markdown],
-        _ => plain::pages(&text),
-    })
+        "text/csv" => vec![csv::table(&text, None)],
+        "text/tab-separated-values" => vec![csv::table(&text, Some('\t'))],
+        "text/plain" => plain::pages(&text),
+        _ => plain::typed_pages(&text),
+    };
+    Ok(pages.into_iter().flat_map(markdown::pages).collect())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::said_type;
+    use super::*;
+
+    /// The pages of a file with these bytes.
+    fn pages(media_type: &str, bytes: &[u8]) -> Result<Vec<String>, ReadError> {
+        let name = format!("windrow-read-{}-{}", std::process::id(), rand::random::<u64>());
+        let file = std::env::temp_dir().join(name);
+        std::fs::write(&file, bytes).expect("a file of this test's own");
+        let pages = pages_of(&file, media_type);
+        std::fs::remove_file(&file).expect("it is still there");
+        pages
+    }
+
+    #[test]
+    fn separated_values_are_a_table_with_its_header_on_every_page() {
+        assert_eq!(media_type("hives.TSV"), "text/tab-separated-values");
+        let row = "7\t\"by the river, as\never\"\n";
+        for (media_type, row) in
+            [("text/tab-separated-values", row.to_owned()), ("text/csv", row.replace('\t', ","))]
+        {
+            let head = row.replace('7', "number");
+            let text = format!("{head}{}", row.repeat(20_000));
+            let pages = pages(media_type, text.as_bytes()).expect("it is a text");
+            assert!(pages.len() > 1, "{media_type}");
+            for page in pages {
+                let mut lines = page.lines();
+                assert_eq!(lines.next(), Some("| number | by the river, as ever |"));
+                assert_eq!(lines.next(), Some("| --- | --- |"));
+                assert!(lines.all(|line| line == "| 7 | by the river, as ever |"), "{media_type}");
+            }
+        }
+    }
+
+    #[test]
+    fn only_plain_text_loses_its_indentation() {
+        for (media_type, is_kept) in [
+            ("text/plain", false),
+            ("text/markdown", true),
+            ("text/x-python", true),
+            ("application/octet-stream", true),
+        ] {
+            let pages = pages(media_type, b"def a():\n    return 1\n").expect("it is a text");
+            assert_eq!(pages[0].contains("\n    return"), is_kept, "{media_type}");
+        }
+    }
+
+    /// They were one page each, which the catalog refused.
+    #[test]
+    fn a_long_text_has_several_pages_whatever_it_is_written_in() {
+        let text = "A word and another, and so on.\n\n".repeat(100_000);
+        let html = text.replace("\n\n", "<p>");
+        for (media_type, text) in
+            [("text/plain", &text), ("text/markdown", &text), ("text/html", &html)]
+        {
+            let pages = pages(media_type, text.as_bytes()).expect("it is a text");
+            let said: usize = pages.iter().map(|page| page.matches("A word").count()).sum();
+            assert_eq!(said, 100_000, "{media_type}");
+            assert!(pages.len() > 3, "{media_type}: {}", pages.len());
+            assert!(pages.iter().all(|page| page.starts_with("A word")), "{media_type}");
+        }
+    }
 
     #[test]
     fn a_media_type_is_two_tokens_whatever_follows() {

@@ -118,8 +118,12 @@ impl Parts {
         let mut made: Vec<Option<Result<Vec<f32>, Fault>>> = vec![None; chunks.len()];
         if self.embedder.is_paid() {
             let known = self.catalog.memo_get(&of, keys.clone(), now).await?;
+            let dimension = self.embedder.dimension();
             for (made, known) in made.iter_mut().zip(known) {
-                *made = known.and_then(|bytes| vector_of(&bytes).ok()).map(Ok);
+                let known = known.and_then(|bytes| vector_of(&bytes).ok());
+                // One of another length was made by something else, whatever its version says.
+                let fits = |one: &Vec<f32>| dimension.is_none_or(|length| length == one.len());
+                *made = known.filter(fits).map(Ok);
             }
         }
         let missing: Vec<usize> = (0..chunks.len()).filter(|at| made[*at].is_none()).collect();

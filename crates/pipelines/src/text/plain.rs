@@ -185,16 +185,35 @@ pub fn clean(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The pages of a text, as Markdown. A form feed ends a page; what ends the last begins no other.
+/// What the white space before a line says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Indent {
+    /// Where the line stands on the sheet.
+    Layout,
+    /// What belongs to what, as in Markdown, source and lists of settings.
+    Meant,
+}
+
+/// The pages of a text that was laid out for a sheet or a screen, as Markdown. A form feed ends a
+/// page; what ends the last begins no other.
 pub fn pages(text: &str) -> Vec<String> {
+    paged(text, Indent::Layout)
+}
+
+/// The pages of a text whose indentation means something, such as Markdown or a program.
+pub fn typed_pages(text: &str) -> Vec<String> {
+    paged(text, Indent::Meant)
+}
+
+fn paged(text: &str, indent: Indent) -> Vec<String> {
     let text = clean(text);
     let text = text.strip_suffix('\x0c').unwrap_or(&text);
-    text.split('\x0c').map(page).collect()
+    text.split('\x0c').map(|text| page(text, indent)).collect()
 }
 
 /// One page of text as Markdown: nothing at the ends of lines, at most one empty line after
-/// another, and no indentation that would make code of prose.
-fn page(text: &str) -> String {
+/// another, and no indentation that would make code of prose, unless it is meant.
+fn page(text: &str, indent: Indent) -> String {
     let mut out = String::with_capacity(text.len());
     let (mut empty, mut in_list, mut fenced) = (0, false, false);
     for range in lines(text) {
@@ -211,7 +230,7 @@ fn page(text: &str) -> String {
         let indented = line.len() > bare.len();
         in_list = markdown::is_item(line) || in_list && (indented || empty == 0);
         // What an item says goes on under it, and code stands as it was typed.
-        let keep = if in_list || fenced { line } else { bare };
+        let keep = if in_list || fenced || indent == Indent::Meant { line } else { bare };
         out.push_str(keep);
         out.push('\n');
         empty = 0;
@@ -296,6 +315,7 @@ mod tests {
 
     #[test]
     fn indentation_makes_code_neither_of_prose_nor_of_items() {
+        let page = |text: &str| page(text, Indent::Layout);
         let check = |text: &str, want: &str| assert_eq!(page(text), want, "{text:?}");
         check("      Title\n\n\n\n    Text   \n", "Title\n\nText\n");
         check("- a\n    more\n\n    still\nlazy\n", "- a\n    more\n\n    still\nlazy\n");
@@ -304,5 +324,15 @@ mod tests {
         let text = "           A report\n\n     In the first year\n   nothing happened.";
         let blocks = markdown::read(&page(text));
         assert!(blocks.iter().all(|block| block.kind == markdown::Kind::Paragraph), "{blocks:?}");
+    }
+
+    /// `    # as root` became a heading, and a program's blocks became one.
+    #[test]
+    fn indentation_that_is_meant_stays() {
+        let check = |text: &str, want: &str| assert_eq!(typed_pages(text), [want], "{text:?}");
+        check("Run:\n\n    # as root\n\tmake  \n", "Run:\n\n    # as root\n\tmake\n");
+        check("a:\n  b:\n    - c\n\n\n  d: 1", "a:\n  b:\n    - c\n\n  d: 1\n");
+        let blocks = markdown::read(&typed_pages("Run:\n\n    # as root\n    make\n")[0]);
+        assert_eq!(blocks[1].kind, markdown::Kind::Code { fence: None }, "{blocks:?}");
     }
 }

@@ -1,13 +1,15 @@
 //! Chunks and an endpoint that refuses some of them, or all for a while.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use futures_util::future::BoxFuture;
 use windrow_core::ItemId;
 use windrow_core::item::Status;
 use windrow_core::queue::{Queue as _, Seen};
 use windrow_core::trail::Class;
 use windrow_pipelines::adapters::embed::openai::{OpenAi, Options};
+use windrow_pipelines::adapters::embed::{Embedded, Embedder};
 
 use crate::place::{Place, enqueued};
 use crate::server::{Answer, Asked, Server, vectors};
@@ -97,6 +99,50 @@ async fn an_endpoint_that_is_busy_or_away_costs_no_chunk_anything() {
         assert_eq!(place.ended(item).await, Status::Completed);
         let known = place.catalog.progress("acme", at).await.unwrap().unwrap();
         assert_eq!((known.chunks, known.chunks_embedded), (12, 12), "{status}");
+        workers.stop().await.unwrap();
+    }
+}
+
+/// An embedder whose version does not say how long its vectors are.
+#[derive(Debug)]
+struct Stretched {
+    length: usize,
+    texts: AtomicUsize,
+}
+
+impl Embedder for Stretched {
+    fn name(&self) -> &str {
+        "stretched"
+    }
+
+    fn version(&self) -> &str {
+        "1"
+    }
+
+    fn dimension(&self) -> Option<usize> {
+        Some(self.length)
+    }
+
+    fn embed<'a>(&'a self, texts: &'a [&'a str]) -> BoxFuture<'a, Vec<Embedded>> {
+        self.texts.fetch_add(texts.len(), Ordering::SeqCst);
+        let mut vector = vec![0.0; self.length];
+        vector[0] = 1.0;
+        let all = texts.iter().map(|_| Ok(vector.clone())).collect();
+        Box::pin(async { all })
+    }
+}
+
+/// After the dimension was changed, what was remembered had the old length.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_vector_of_another_length_is_not_remembered() {
+    let place = Place::new("length");
+    for (name, length, made) in [("a.txt", 3, 4), ("b.txt", 3, 0), ("c.txt", 5, 4)] {
+        let embedder = Arc::new(Stretched { length, texts: AtomicUsize::new(0) });
+        let used = Arc::clone(&embedder);
+        let workers = place.start_with(|parts| parts.embedder = used).await;
+        let (_, item) = enqueued(place.add(name, &pages(4)).await);
+        place.ended(item).await;
+        assert_eq!(embedder.texts.load(Ordering::SeqCst), made, "{name}");
         workers.stop().await.unwrap();
     }
 }

@@ -311,7 +311,7 @@ async fn whose_fault_a_refusal_is_is_told_by_its_status() {
         (401, "", false, None),
         (429, "retry-after: 3\r\n", false, Some(3_000)),
         (500, "", false, None),
-        (503, "retry-after-ms: 20\r\n", false, Some(20)),
+        (503, "retry-after-ms: 1020\r\n", false, Some(1_020)),
     ] {
         let refused = Answer { headers, ..Answer::error(status, "so it is") };
         let server = Server::start([listed(&["windrow_tiny@1_1"]), refused]).await;

@@ -33,6 +33,8 @@ pub(crate) struct Model {
     pub(crate) url: String,
     pub(crate) name: String,
     pub(crate) key: Option<Secret>,
+    /// Whether the key may go in the clear.
+    pub(crate) allow_plain_http: bool,
 }
 
 /// Something that is never shown.
@@ -80,6 +82,7 @@ pub(crate) enum VectorsIn {
     Qdrant {
         url: String,
         key: Option<Secret>,
+        allow_plain_http: bool,
     },
 }
 
@@ -178,6 +181,7 @@ fn vectors(layers: &Layers) -> anyhow::Result<VectorsIn> {
         "qdrant" => Ok(VectorsIn::Qdrant {
             url: needed(layers, "documents.vectors_url", "documents.vectors is qdrant")?,
             key: secret("documents.vectors_key"),
+            allow_plain_http: layers.flag("documents.allow_plain_http")?,
         }),
         _ => Ok(VectorsIn::BuiltIn),
     }
@@ -211,6 +215,7 @@ fn model(layers: &Layers, what: &str) -> anyhow::Result<Model> {
         url: needed(layers, &key("url"), &why)?,
         name: needed(layers, &key("model"), &why)?,
         key: layers.get(&key("key")).map(|key| Secret(key.to_owned())),
+        allow_plain_http: layers.flag("documents.allow_plain_http")?,
     })
 }
 
@@ -262,6 +267,23 @@ mod tests {
         ]);
         let shown = format!("{:?}", told.expect("all is there"));
         assert!(shown.contains("small") && !shown.contains("sk-secret"), "{shown}");
+    }
+
+    #[test]
+    fn a_key_that_would_go_in_the_clear_is_refused_unless_that_is_allowed() {
+        let of = |allowed: &str| {
+            let told = said(&[
+                ("WINDROW_DOCUMENTS__EMBED", "endpoint"),
+                ("WINDROW_DOCUMENTS__EMBED_URL", "http://models.example/v1"),
+                ("WINDROW_DOCUMENTS__EMBED_MODEL", "small"),
+                ("WINDROW_DOCUMENTS__EMBED_KEY", "sk-secret"),
+                ("WINDROW_DOCUMENTS__ALLOW_PLAIN_HTTP", allowed),
+            ]);
+            crate::documents::check(&told.expect("all is there"))
+        };
+        let wrong = of("false").expect_err("it is plain http").to_string();
+        assert!(wrong.starts_with("documents.embed_url: the key would go"), "{wrong}");
+        assert!(of("true").is_ok());
     }
 
     #[test]

@@ -38,6 +38,11 @@ pub(crate) const KEYS: &[Key] = &[
         None,
         "a file that holds an admin's token, which the server accepts besides those it keeps",
     ),
+    key(
+        "documents.allow_plain_http",
+        Some("false"),
+        "whether keys may go to other machines over http, where whoever listens can read them",
+    ),
     key("documents.enabled", Some("true"), "whether this server reads and embeds documents"),
     key(
         "documents.embed",

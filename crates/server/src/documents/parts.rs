@@ -115,7 +115,7 @@ async fn vectors(
             options.password = std::env::var("PGPASSWORD").ok();
             Some(pgvector(&options).await?)
         }
-        (VectorsIn::Qdrant { url, key }, _) => {
+        (VectorsIn::Qdrant { url, key, allow_plain_http }, _) => {
             let wrong = |key| move |why: String| Misfit { key, why };
             let misfit = |error: Misfit| CatalogError::Bad { why: error.to_string() };
             let by = catalog::embedder(embedder.name(), embedder.version());
@@ -123,6 +123,7 @@ async fn vectors(
             let key = key.as_ref().map(|key| Key::new(&key.0)).transpose();
             let key = key.map_err(|why| wrong("documents.vectors_key")(why.to_string()));
             options.endpoint.key = key.map_err(misfit)?;
+            options.endpoint.allow_plain_http = *allow_plain_http;
             let store = qdrant::Qdrant::new(options);
             let store = store.map_err(|why| wrong("documents.vectors_url")(why.to_string()));
             Some(Arc::new(store.map_err(misfit)?))
@@ -215,6 +216,7 @@ fn keyed(
     model: &Model,
     name: &'static str,
 ) -> Result<(), Misfit> {
+    endpoint.allow_plain_http = model.allow_plain_http;
     let key = model.key.as_ref().map(|key| Key::new(&key.0));
     endpoint.key = key.transpose().map_err(|error| Misfit::of(name)(&error))?;
     Ok(())

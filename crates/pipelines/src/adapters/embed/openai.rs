@@ -52,6 +52,9 @@ impl Options {
 pub struct OpenAi {
     endpoint: Endpoint,
     options: Options,
+    /// The options' version, and the dimension if one is asked for: the same model makes another
+    /// vector of the same text then.
+    version: String,
     dimension: OnceLock<usize>,
 }
 
@@ -66,7 +69,11 @@ impl OpenAi {
         let base = base.strip_suffix("/embeddings").unwrap_or(base);
         let endpoint = Endpoint::new(&format!("{base}/embeddings"), options.endpoint.clone())?;
         let dimension = options.dimension.map(OnceLock::from).unwrap_or_default();
-        Ok(OpenAi { endpoint, options, dimension })
+        let version = match options.dimension {
+            Some(asked) => format!("{}, dimension {asked}", options.version),
+            None => options.version.clone(),
+        };
+        Ok(OpenAi { endpoint, options, version, dimension })
     }
 
     async fn embed_each(&self, texts: &[&str]) -> Vec<Embedded> {
@@ -185,7 +192,7 @@ impl Embedder for OpenAi {
     }
 
     fn version(&self) -> &str {
-        &self.options.version
+        &self.version
     }
 
     fn dimension(&self) -> Option<usize> {
@@ -292,5 +299,14 @@ mod tests {
             assert_eq!(model.endpoint.to_string(), "http://h/v1/embeddings");
         }
         assert!(OpenAi::new("localhost:1234", Options::new("any")).is_err());
+    }
+
+    /// After the setting was changed, vectors of the old length were remembered.
+    #[test]
+    fn another_dimension_is_another_version() {
+        for (dimension, version) in [(None, "1"), (Some(256), "1, dimension 256")] {
+            let options = Options { dimension, ..Options::new("any") };
+            assert_eq!(OpenAi::new("http://h/v1", options).unwrap().version(), version);
+        }
     }
 }

@@ -38,8 +38,10 @@ use windrow_client::trust::Trust;
 /// What can be chosen about an endpoint. The defaults suit a model on a machine near by.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Sent with every question.
+    /// Sent with every question; over plain http only to this machine.
     pub key: Option<Key>,
+    /// Whether a key may go over plain http to others too, where whoever listens can read it.
+    pub allow_plain_http: bool,
     /// How long a question may take, from connecting to the last byte of its answer.
     pub within: Duration,
     /// More of an answer is not read.
@@ -54,6 +56,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             key: None,
+            allow_plain_http: false,
             within: Duration::from_secs(60),
             answer_max: 64 << 20,
             idle_max: 8,
@@ -91,9 +94,12 @@ pub struct NoAnswer(pub String);
 
 impl Endpoint {
     /// An endpoint at an address such as `http://127.0.0.1:1234/v1/embeddings`. Nothing is sent
-    /// yet.
+    /// yet. An address to which a key would go in the clear is refused.
     pub fn new(url: &str, options: Options) -> Result<Endpoint, NotATarget> {
-        let target = url.parse()?;
+        let target: Target = url.parse()?;
+        if options.key.is_some() && !options.allow_plain_http {
+            target.keeps_secrets()?;
+        }
         let trust = Trust::in_file(options.roots.clone());
         let shown = options.key.as_ref().map(|key| (AUTHORIZATION, key.bearer()));
         Ok(Endpoint { target, options, shown, trust, idle: Mutex::default() })
@@ -239,6 +245,8 @@ fn said(error: &hyper::Error) -> String {
 
 /// Longer is nobody asked to wait; whoever says so means something else.
 const RETRY_AFTER_MAX_MS: f64 = 86_400_000.0;
+/// Shorter nobody waits: to be asked again at once is no way to be left alone.
+const RETRY_AFTER_MIN_MS: f64 = 1_000.0;
 
 /// How long to wait, in the header that says milliseconds or the one that says seconds. A date is
 /// not read: to make a time of it would take a clock.
@@ -248,21 +256,49 @@ fn retry_after_ms(headers: &HeaderMap) -> Option<u64> {
         value.to_str().ok()?.trim().parse().ok()
     };
     let ms = number("retry-after-ms").or_else(|| Some(number("retry-after")? * 1_000.0))?;
-    (ms >= 0.0).then(|| ms.min(RETRY_AFTER_MAX_MS) as u64)
+    (ms >= 0.0).then(|| ms.clamp(RETRY_AFTER_MIN_MS, RETRY_AFTER_MAX_MS) as u64)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// It was sent to any host, for everybody on the way to read.
+    #[test]
+    fn a_key_goes_in_the_clear_to_nobody_else_unless_that_is_allowed() {
+        for (url, is_fine) in [
+            ("https://models.example/v1", true),
+            ("http://localhost:1234/v1", true),
+            ("http://LOCALHOST/v1", true),
+            ("http://127.8.8.8/v1", true),
+            ("http://[::1]:1234/v1", true),
+            ("http://models.example/v1", false),
+            ("http://192.168.1.7:1234/v1", false),
+            ("http://[fd00::7]/v1", false),
+            ("http://localhost.example/v1", false),
+            ("http://127.0.0.1.example/v1", false),
+        ] {
+            let made = |key: Option<&str>, allow_plain_http| {
+                let key = key.map(|key| Key::new(key).unwrap());
+                Endpoint::new(url, Options { key, allow_plain_http, ..Options::default() })
+            };
+            assert!(made(None, false).is_ok() && made(Some("sk"), true).is_ok(), "{url}");
+            let said = made(Some("sk"), false).map_err(|error| error.to_string());
+            assert_eq!(said.is_ok(), is_fine, "{url}");
+            assert!(said.err().is_none_or(|said| said.contains("in the clear")), "{url}");
+        }
+    }
+
     #[test]
     fn how_long_to_wait_is_read_in_seconds_or_milliseconds() {
         for (headers, expected) in [
             (&[("retry-after", "3")][..], Some(3_000)),
-            (&[("retry-after", "0.5")], Some(500)),
-            (&[("retry-after", "7"), ("retry-after-ms", "250")], Some(250)),
+            (&[("retry-after", "1.5")], Some(1_500)),
+            (&[("retry-after", "7"), ("retry-after-ms", "1250")], Some(1_250)),
             (&[("retry-after", "1e300")], Some(86_400_000)),
-            (&[("retry-after", "0")], Some(0)),
+            // It was asked again without a pause.
+            (&[("retry-after", "0")], Some(1_000)),
+            (&[("retry-after-ms", "0")], Some(1_000)),
             (&[("retry-after", "-1")], None),
             (&[("retry-after", "NaN")], None),
             (&[("retry-after", "Wed, 21 Oct 2026 07:28:00 GMT")], None),

@@ -1,6 +1,7 @@
 //! Targets: an address taken apart.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::str::FromStr;
 
 use hyper::Uri;
@@ -18,11 +19,18 @@ pub(super) struct Target {
     pub(super) path: String,
 }
 
-/// A text that is no address. It is not shown, because there may be a password in it.
+/// Why nothing is asked at an address. It is not shown, because there may be a password in it.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("not an address of an endpoint: {why}; write http://host:port/path or https://…")]
-pub struct NotATarget {
-    why: &'static str,
+pub enum NotATarget {
+    /// It is none.
+    #[error("not an address of an endpoint: {why}; write http://host:port/path or https://…")]
+    NoAddress { why: &'static str },
+    /// Others on the way could read the key.
+    #[error(
+        "the key would go over the network in the clear; write https://…, or allow it with \
+         documents.allow_plain_http"
+    )]
+    InTheClear,
 }
 
 impl Target {
@@ -33,13 +41,21 @@ impl Target {
             _ => format!("{}{path}", self.path.trim_end_matches('/')),
         }
     }
+
+    /// Whether nobody on the way can read what is sent: it is encrypted, or stays on this machine.
+    pub(super) fn keeps_secrets(&self) -> Result<(), NotATarget> {
+        let address = self.host.parse::<IpAddr>();
+        let is_here = self.host.eq_ignore_ascii_case("localhost")
+            || address.is_ok_and(|address| address.is_loopback());
+        if self.is_encrypted || is_here { Ok(()) } else { Err(NotATarget::InTheClear) }
+    }
 }
 
 impl FromStr for Target {
     type Err = NotATarget;
 
     fn from_str(text: &str) -> Result<Target, NotATarget> {
-        let bad = |why| NotATarget { why };
+        let bad = |why| NotATarget::NoAddress { why };
         let uri: Uri = text.parse().map_err(|_| bad("it cannot be read"))?;
         let is_encrypted = match uri.scheme_str() {
             Some("https") => true,

@@ -49,6 +49,9 @@ pub enum OcrError {
         /// How long the endpoint asks to be left alone.
         retry_after_ms: Option<u64>,
     },
+    /// A program was ended by others: try again, a few times.
+    #[error("{why}")]
+    Ended { why: String },
     /// This picture never works.
     #[error("{why}")]
     Bad { why: String },
@@ -67,7 +70,8 @@ impl OcrError {
     }
 }
 
-/// What a program failed of is in the picture, unless it was not run or only waited.
+/// What a program failed of is in the picture, unless it was not run, only waited or
+/// was ended by others.
 impl From<ToolError> for OcrError {
     fn from(error: ToolError) -> OcrError {
         match error {
@@ -77,6 +81,7 @@ impl From<ToolError> for OcrError {
             ToolError::NotRun { .. } | ToolError::TimedOut { is_cpu: false, .. } => {
                 OcrError::transient(error.to_string())
             }
+            ToolError::Ended { .. } => OcrError::Ended { why: error.to_string() },
             ToolError::Failed { .. } | ToolError::TimedOut { .. } | ToolError::TooLarge { .. } => {
                 OcrError::bad(error.to_string())
             }
@@ -92,6 +97,7 @@ impl From<PdfError> for OcrError {
                 OcrError::Missing { what: program.to_owned(), package: package.to_owned() }
             }
             PdfError::Transient { why } => OcrError::transient(why),
+            PdfError::Ended { why } => OcrError::Ended { why },
             PdfError::Broken { .. } | PdfError::Encrypted => OcrError::bad(error.to_string()),
         }
     }

@@ -2,9 +2,10 @@
 //!
 //! Decides what is asked, whose fault a refusal is, and whether an answer can be a page. What
 //! stands on the page is data, whatever it asks for: of the answer nothing is done but kept. A
-//! model says with a word of ours that a page is empty, so that an empty answer is none. An
-//! endpoint that refuses a picture is asked about a harmless one first, because one that refuses
-//! that as well has been set up wrongly, and no page is to blame.
+//! model says with a word of ours that a page is empty; one that says nothing is asked once
+//! more, lest a page is lost to a slip. An endpoint that refuses a picture is asked about a
+//! harmless one first, because one that refuses that as well has been set up wrongly, and no page
+//! is to blame.
 
 use std::path::Path;
 use std::time::Duration;
@@ -87,6 +88,9 @@ const HARMLESS: &str = "\
     iVBORw0KGgoAAAANSUhEUgAAAEAAAABACAAAAACPAi4CAAAAKUlEQVR42u3MQREAAAwCIPuX1hD77SAA6VEEAoFAIB\
     AIBAKBQCAQfA8Gpwvw4qrwDDIAAAAASUVORK5CYII=";
 
+/// A page of which nothing is said so often is one without text.
+const ASKED_MAX: usize = 2;
+
 /// Of a refusal, so much is passed on.
 const SAID_MAX: usize = 300;
 
@@ -111,23 +115,26 @@ impl Vision {
             return Err(OcrError::bad("a vision model takes pictures in PNG and JPEG only"));
         }
         let encoded = encoded(image.to_owned(), self.options.image_bytes_max).await?;
-        let said = match self.ask(kind, &encoded).await {
-            Ok(said) => said,
-            Err(Unread::Failed(error)) => return Err(error),
-            Err(Unread::Refused(why)) => {
-                self.prove().await?;
-                return Err(OcrError::bad(why));
+        for _ in 0..ASKED_MAX {
+            let said = match self.ask(kind, &encoded).await {
+                Ok(said) => said,
+                Err(Unread::Failed(error)) => return Err(error),
+                Err(Unread::Refused(why)) => {
+                    self.prove().await?;
+                    return Err(OcrError::bad(why));
+                }
+            };
+            match page(&said) {
+                Ok(page) => return Ok(page),
+                Err(NoPage::Empty) => {}
+                Err(NoPage::Refusal) => {
+                    let said: String = self.endpoint.hide(&said).chars().take(SAID_MAX).collect();
+                    let why = format!("the model refuses the page: {}", said.trim());
+                    return Err(OcrError::bad(why));
+                }
             }
-        };
-        page(&said).map_err(|why| match why {
-            NoPage::Empty => {
-                OcrError::transient(format!("{}: the model's answer is empty", self.endpoint))
-            }
-            NoPage::Refusal => {
-                let said: String = self.endpoint.hide(&said).chars().take(SAID_MAX).collect();
-                OcrError::bad(format!("the model refuses the page: {}", said.trim()))
-            }
-        })
+        }
+        Ok(String::new())
     }
 
     /// Whether the endpoint reads anything at all.

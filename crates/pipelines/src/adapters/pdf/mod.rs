@@ -48,6 +48,9 @@ pub enum PdfError {
     /// It is not the file's fault: try again.
     #[error("{why}")]
     Transient { why: String },
+    /// A program was ended by others: try again, a few times.
+    #[error("{why}")]
+    Ended { why: String },
 }
 
 impl PdfError {
@@ -56,7 +59,8 @@ impl PdfError {
     }
 }
 
-/// What a program failed of is in the file, unless it was not run or only waited.
+/// What a program failed of is in the file, unless it was not run, only waited or was
+/// ended by others.
 impl From<ToolError> for PdfError {
     fn from(error: ToolError) -> PdfError {
         match error {
@@ -64,6 +68,7 @@ impl From<ToolError> for PdfError {
             ToolError::NotRun { .. } | ToolError::TimedOut { is_cpu: false, .. } => {
                 PdfError::Transient { why: error.to_string() }
             }
+            ToolError::Ended { .. } => PdfError::Ended { why: error.to_string() },
             ToolError::Failed { words, .. } if words.contains("Incorrect password") => {
                 PdfError::Encrypted
             }

@@ -23,7 +23,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{Child, Command};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 pub use self::scratch::Scratch;
 
@@ -98,6 +98,9 @@ pub enum ToolError {
     /// It ran, and says or shows that it failed.
     #[error("{program} failed ({how}): {words}")]
     Failed { program: &'static str, how: How, words: String },
+    /// Somebody else ended it: whoever stops the service, or the system for want of memory.
+    #[error("{program} was ended from outside (signal {signal})")]
+    Ended { program: &'static str, signal: i32 },
     /// It waited or worked for too long, and was ended.
     #[error("{program} was ended after {secs} s{}", if *.is_cpu { " of work" } else { "" })]
     TimedOut {
@@ -133,6 +136,11 @@ impl std::fmt::Display for How {
 const SHELL: &str = "ulimit -c 0 && ulimit -S -t \"$1\" && ulimit -H -t \"$2\" && ulimit -f \"$3\" \
                      && ulimit -v \"$4\" && ulimit -n \"$5\" || exit 125; shift 5; exec \"$@\"";
 
+/// How much longer than its limit a program may work that does not heed the signal.
+const HEEDLESS_SECS: u32 = 2;
+/// What others end a program with. None of our limits does, but for the hard one on work.
+const FROM_OUTSIDE: [Signal; 5] =
+    [Signal::HUP, Signal::INT, Signal::QUIT, Signal::KILL, Signal::TERM];
 /// The shell's exit code when a limit could not be set.
 const UNLIMITED: i32 = 125;
 /// The unit in which the shell counts the size of files.
@@ -180,6 +188,7 @@ impl Tool {
             ("HOME", scratch.path().as_os_str()),
             ("TMPDIR", scratch.path().as_os_str()),
         ]);
+        let begun = Instant::now();
         let mut child = command.spawn().map_err(not_run)?;
         let mut group = Group(child.id().and_then(|id| Pid::from_raw(id.cast_signed())));
         let ended = timeout(limits.within, watch(&mut child, &mut group, limits)).await;
@@ -196,14 +205,20 @@ impl Tool {
             }),
             Ok(Err(Unheard::Broken(error))) => Err(not_run(error)),
             Ok(Ok((said, words, status))) => {
-                self.judged(status, &words, limits)?;
+                self.judged(status, &words, limits, begun.elapsed())?;
                 Ok(Ran { said, words, scratch })
             }
         }
     }
 
-    /// What the end of a program means.
-    fn judged(&self, status: ExitStatus, words: &str, limits: &Limits) -> Result<(), ToolError> {
+    /// What the end of a program means that ran for so long.
+    fn judged(
+        &self,
+        status: ExitStatus,
+        words: &str,
+        limits: &Limits,
+        ran: Duration,
+    ) -> Result<(), ToolError> {
         let program = self.program;
         let how = match (status.code(), status.signal()) {
             (Some(0), _) => return Ok(()),
@@ -213,12 +228,20 @@ impl Tool {
             (Some(code), _) => How::Code(code),
             (None, signal) => How::Signal(signal.unwrap_or_default()),
         };
+        let worked = limits.cpu_secs.saturating_add(HEEDLESS_SECS);
+        let is_at_work_limit = ran >= Duration::from_secs(worked.into());
         Err(match how {
-            How::Signal(signal) if signal == Signal::XCPU.as_raw() => {
+            How::Signal(signal)
+                if signal == Signal::XCPU.as_raw()
+                    || signal == Signal::KILL.as_raw() && is_at_work_limit =>
+            {
                 ToolError::TimedOut { program, secs: limits.cpu_secs.into(), is_cpu: true }
             }
             How::Signal(signal) if signal == Signal::XFSZ.as_raw() => {
                 ToolError::TooLarge { program, bytes: limits.file_bytes }
+            }
+            How::Signal(signal) if FROM_OUTSIDE.iter().any(|one| one.as_raw() == signal) => {
+                ToolError::Ended { program, signal }
             }
             _ => {
                 let words = if words.is_empty() { "it does not say why" } else { words };
@@ -238,7 +261,8 @@ fn limited(program: &Path, limits: &Limits) -> Command {
     let mut command = Command::new("/bin/sh");
     let kibibytes = limits.memory_bytes.div_ceil(1_024);
     command.args(["-c", SHELL, "windrow"]);
-    command.arg(limits.cpu_secs.to_string()).arg(limits.cpu_secs.saturating_add(2).to_string());
+    let heedless = limits.cpu_secs.saturating_add(HEEDLESS_SECS);
+    command.arg(limits.cpu_secs.to_string()).arg(heedless.to_string());
     command.arg(limits.file_bytes.div_ceil(BLOCK).to_string()).arg(kibibytes.to_string());
     command.arg(limits.files_open.to_string()).arg(program);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

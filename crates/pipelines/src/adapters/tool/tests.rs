@@ -3,6 +3,9 @@
 use std::time::Duration;
 
 use super::*;
+use crate::adapters::ocr::OcrError;
+use crate::adapters::pdf::PdfError;
+use crate::documents::ReadError;
 
 const SHELL_TOOL: Tool = Tool { program: "sh", package: "dash" };
 
@@ -78,6 +81,43 @@ async fn a_tool_says_what_it_made_in_a_directory_of_its_own_that_goes() {
     assert!(bed.left().is_empty());
 }
 
+/// After a crash the pictures of pages stayed where they were drawn.
+#[tokio::test]
+async fn what_a_process_left_behind_goes_when_the_next_one_begins() {
+    let bed = Bed::new("left-behind", |_| {});
+    let mut gone = std::process::Command::new("true").spawn().unwrap();
+    gone.wait().unwrap();
+    let (gone, ours) = (gone.id(), std::process::id());
+    // The tests' own parent, which waits for them.
+    let alive = std::os::unix::process::parent_id();
+    let made = |name: String, mode: u32| {
+        let path = bed.scratch.join(name);
+        std::fs::create_dir(&path).unwrap();
+        std::fs::write(path.join("page.png"), "somebody's").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        path
+    };
+    let left = made(format!("windrow-tool-{gone}-7"), 0o700);
+    let mut stay = vec![
+        made(format!("windrow-tool-{alive}-7"), 0o700),
+        made(format!("windrow-tool-{ours}-999999"), 0o700),
+        made(format!("windrow-tool-{gone}-8"), 0o755),
+        made(format!("windrow-tool-{gone}-x"), 0o700),
+        made(format!("windrow-other-{gone}-7"), 0o700),
+        bed.scratch.join(format!("windrow-tool-{gone}-9")),
+    ];
+    let aim = made("aim".to_owned(), 0o700);
+    std::os::unix::fs::symlink(&aim, stay.last().unwrap()).unwrap();
+    stay.push(aim.clone());
+    drop(bed.run("true").await.unwrap());
+    assert!(!left.exists());
+    stay.sort();
+    let mut found = bed.left();
+    found.sort();
+    assert_eq!(found, stay);
+    assert!(aim.join("page.png").exists());
+}
+
 #[tokio::test]
 async fn a_tool_sees_nothing_of_our_environment() {
     assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some(), "there is something to see");
@@ -122,6 +162,27 @@ async fn a_tool_that_fails_has_the_last_words() {
     };
     assert!(words.ends_with(" 2999") && words.len() <= WORDS_MAX, "{words}");
     assert!(bed.left().is_empty());
+}
+
+/// A stop of the service ended programs too, and their pages were given up for good.
+#[tokio::test]
+async fn a_tool_that_others_end_is_no_fault_of_its_input() {
+    let bed = Bed::new("outside", |limits| limits.cpu_secs = 1_000);
+    for (name, signal) in [("HUP", 1), ("INT", 2), ("QUIT", 3), ("KILL", 9), ("TERM", 15)] {
+        let error = bed.run(&format!("kill -{name} $$")).await.unwrap_err();
+        assert_eq!(error, ToolError::Ended { program: "sh", signal });
+        let why = format!("sh was ended from outside (signal {signal})");
+        assert_eq!(PdfError::from(error.clone()), PdfError::Ended { why: why.clone() });
+        let read = ReadError::from(OcrError::from(error));
+        assert_eq!(read, ReadError::Ended { why });
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_does_not_heed_its_limit_is_ended_by_the_work_it_did() {
+    let bed = Bed::new("heedless", |limits| limits.cpu_secs = 1);
+    let error = bed.run("trap '' XCPU; while :; do :; done").await.unwrap_err();
+    assert_eq!(error, ToolError::TimedOut { program: "sh", secs: 1, is_cpu: true });
 }
 
 #[tokio::test]

@@ -16,6 +16,7 @@ use std::borrow::Cow;
 
 use self::page::Page;
 use super::markdown::{self, Kind};
+use super::plain;
 
 /// A page that was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,8 +29,9 @@ pub struct Read {
 
 /// Reads a page.
 pub fn read(html: &str) -> Read {
+    let html = plain::clean(html);
     let mut page = Page::default();
-    for token in tokens::tokens(html) {
+    for token in tokens::tokens(&html) {
         page.take(token);
     }
     page.end()

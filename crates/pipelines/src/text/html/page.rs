@@ -5,7 +5,7 @@
 
 use super::tables::Table;
 use super::tags::Tag;
-use super::tokens::{Token, attribute};
+use super::tokens::{Token, attribute, ends_itself};
 use super::{Read, entities};
 use crate::text::lines::lines;
 use crate::text::markdown;
@@ -103,7 +103,8 @@ impl Page {
             self.break_line_at(tag);
             self.begin(tag, attributes);
         }
-        if !tag.is_kept() {
+        // What ends itself hides nothing. Of other tags that is no matter: their end is implied.
+        if !tag.is_kept() || tag.hides() && ends_itself(attributes) {
             return;
         }
         if self.open.len() >= DEPTH_MAX {
@@ -113,7 +114,7 @@ impl Page {
             }
             return;
         }
-        self.hidden += usize::from(matches!(tag, Tag::Nav | Tag::Unseen));
+        self.hidden += usize::from(tag.hides());
         self.open.push(Open { tag, quiet });
     }
 
@@ -232,7 +233,7 @@ impl Page {
 
     fn pop(&mut self) {
         let Some(Open { tag, quiet }) = self.open.pop() else { return };
-        self.hidden -= usize::from(matches!(tag, Tag::Nav | Tag::Unseen));
+        self.hidden -= usize::from(tag.hides());
         if !quiet {
             self.finish(tag);
         }

@@ -78,6 +78,11 @@ impl Tag {
         }
     }
 
+    /// Whether what is in it is not seen.
+    pub(super) fn hides(self) -> bool {
+        matches!(self, Tag::Nav | Tag::Unseen)
+    }
+
     /// Whether nothing but its own end tag ends it, and nothing in it is a tag.
     pub(super) fn is_raw(self) -> bool {
         matches!(self, Tag::Script | Tag::Style)

@@ -80,6 +80,27 @@ fn what_nobody_reads_is_dropped() {
     check("<img src=x alt='a &amp; b'><img src=y>", "a & b");
 }
 
+/// What ended itself hid the rest of the page.
+#[test]
+fn what_ends_itself_hides_nothing() {
+    check("a<svg class='i'/>b<svg/>c<p>d", "abc\n\nd");
+    check("<nav/>text", "text");
+    check("<svg><path d='M0'/>drawn</svg>text<svg><g/>drawn", "text");
+    check("<iframe src=http://a/>hidden</iframe>text", "text");
+    check("<script src=\"a.js\"/><p>text", "text");
+    let xhtml = "<?xml version='1.0'?><html><head><script src='a'/><style/></head><body>";
+    check(&format!("{xhtml}text<script>b</script></body></html>"), "text");
+}
+
+/// A NUL in code made a page that no database takes.
+#[test]
+fn what_is_no_character_is_dropped_before_anything_is_read() {
+    check("<pre>a\0b\x07</pre>", "```\nab\n```");
+    check("<p\0>a\0b <b\0>c", "ab c");
+    check("<pre>a&#0;b</pre>", "```\na\u{fffd}b\n```");
+    check("<pre>a\r\nb</pre>", "```\na\nb\n```");
+}
+
 #[test]
 fn text_that_looks_like_markdown_stays_text() {
     check(

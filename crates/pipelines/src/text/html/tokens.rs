@@ -17,14 +17,31 @@ pub(super) enum Token<'a> {
 }
 
 pub(super) fn tokens(html: &str) -> Tokens<'_> {
-    Tokens { rest: html, known_absent: [false; ENDS.len()] }
+    Tokens {
+        rest: html,
+        is_xhtml: is_xhtml(html),
+        known_absent: [false; ENDS.len()],
+        raw_absent: Vec::new(),
+        quotes_run_out: false,
+        #[cfg(test)]
+        looks: 0,
+    }
 }
 
 #[derive(Debug)]
 pub(super) struct Tokens<'a> {
     rest: &'a str,
+    is_xhtml: bool,
     /// Which of [`ENDS`] are known not to come any more.
     known_absent: [bool; ENDS.len()],
+    /// The tags of raw text that are known not to be ended any more.
+    raw_absent: Vec<Tag>,
+    /// Whether the quotes of a tag went on to the end of the page, and no `>` was outside of them.
+    /// What is quoted cannot be told from there on.
+    quotes_run_out: bool,
+    /// How often something was looked for within tags.
+    #[cfg(test)]
+    looks: usize,
 }
 
 const ENDS: [&str; 4] = ["-->", ">", "\"", "'"];
@@ -109,7 +126,16 @@ impl<'a> Tokens<'a> {
             return Some(Token::Close { tag });
         }
         if tag.is_raw() {
-            self.skip_raw(tag);
+            // To browsers the slash says nothing, unless the page is XHTML. But who writes it means
+            // it, and what is never ended would hide all that follows.
+            if !ends_itself(attributes) {
+                let end = self.raw_end(tag);
+                self.take(end.unwrap_or(self.rest.len()));
+            } else if !self.is_xhtml
+                && let Some(end) = self.raw_end(tag)
+            {
+                self.take(end);
+            }
             return None;
         }
         Some(Token::Open { tag, attributes })
@@ -118,9 +144,16 @@ impl<'a> Tokens<'a> {
     /// Where the tag ends whose attributes begin at `at`; a `>` in quotes does not end it.
     fn tag_end(&mut self, mut at: usize) -> usize {
         let first = self.find(TAG, at).map_or(self.rest.len(), |end| end + 1);
-        loop {
+        while !self.quotes_run_out {
+            #[cfg(test)]
+            {
+                self.looks += 1;
+            }
             let next = self.rest[at..].find(['>', '"', '\'']).map(|found| at + found);
-            let Some(next) = next else { return first };
+            let Some(next) = next else {
+                self.quotes_run_out = true;
+                break;
+            };
             let quote = match self.rest.as_bytes()[next] {
                 b'>' => return next + 1,
                 b'"' => QUOTE,
@@ -131,23 +164,42 @@ impl<'a> Tokens<'a> {
             let end = if value { self.find(quote, next + 1) } else { None };
             at = end.unwrap_or(next) + 1;
         }
+        first
     }
 
-    /// Skips what no reader sees, up to the tag that ends it.
-    fn skip_raw(&mut self, tag: Tag) {
+    /// Where what no reader sees ends, at the tag that ends it.
+    fn raw_end(&mut self, tag: Tag) -> Option<usize> {
+        if self.raw_absent.contains(&tag) {
+            return None;
+        }
         let mut from = 0;
         while let Some(at) = self.rest[from..].find("</") {
             let name = from + at + 2;
             let ends = |c: char| !c.is_ascii_alphanumeric();
             let length = self.rest[name..].find(ends).unwrap_or(self.rest.len() - name);
             if Tag::named(&self.rest[name..name + length]) == tag {
-                self.take(from + at);
-                return;
+                return Some(from + at);
             }
             from = name;
         }
-        self.take(self.rest.len());
+        self.raw_absent.push(tag);
+        None
     }
+}
+
+/// A page says so early that it is XHTML.
+const XHTML_BYTES: usize = 1_024;
+
+fn is_xhtml(html: &str) -> bool {
+    let head = &html[..html.floor_char_boundary(XHTML_BYTES)];
+    head.trim_start().starts_with("<?xml") || head.to_ascii_lowercase().contains("xhtml")
+}
+
+/// Whether the attributes of a tag end with a slash that is not part of a value.
+pub(super) fn ends_itself(attributes: &str) -> bool {
+    let Some(before) = attributes.trim_end().strip_suffix('/') else { return false };
+    let last = before.rsplit(|c: char| c.is_ascii_whitespace()).next().unwrap_or_default();
+    !last.contains('=') || last.ends_with(['"', '\''])
 }
 
 /// The value of an attribute, with its entities as written.
@@ -205,9 +257,46 @@ mod tests {
         check("<script>if (a<b) '</p>'</script>x", "</Script>[x]");
         check("<STYLE>p{}</style  >x<script>never ends", "</Style>[x]");
         check("<br/><unknown-tag>", "<Br/><Other>");
+        check("<script src='a'/>x<p>y", "[x]<P>[y]");
+        check("<script src=a/>x</script>y", "</Script>[y]");
+        check("<script/>x</script>y", "</Script>[y]");
+        check("<?xml?><script/>x<script>y</script>z", "[x]</Script>[z]");
+        check(
+            "<!DOCTYPE html PUBLIC '-//W3C//DTD XHTML 1.0'><style/>x<style>y</style>",
+            "[x]</Style>",
+        );
         check("<p", "[<p]");
         check("x<p class=\"never closed>y", "[x]<P class=\"never closed>[y]");
         check("<a b'c>it's", "<Link b'c>[it's]");
+    }
+
+    /// Each tag's quotes were paired to the end of the page, and the next tag's again.
+    #[test]
+    fn quotes_that_go_on_to_the_end_are_paired_once() {
+        for tag in ["<a b='>'", "<a b=\">\"", "<a b='\">'", "<a b"] {
+            const TAGS: usize = 1_000;
+            let html = tag.repeat(TAGS);
+            let mut all = tokens(&html);
+            while all.next().is_some() {}
+            assert!(all.looks <= 3 * TAGS, "{tag}: looked {} times", all.looks);
+        }
+    }
+
+    #[test]
+    fn a_slash_ends_a_tag_unless_it_is_part_of_a_value() {
+        for (attributes, is_so) in [
+            ("/", true),
+            (" /", true),
+            (" a=\"b c\"/", true),
+            (" a='b' / ", true),
+            (" async/", true),
+            (" src=a/b/", false),
+            (" src=a /", true),
+            ("", false),
+            (" a='/'", false),
+        ] {
+            assert_eq!(ends_itself(attributes), is_so, "{attributes:?}");
+        }
     }
 
     #[test]

@@ -11,10 +11,12 @@
 
 mod clause;
 mod marks;
+mod pages;
 mod reader;
 
 use std::ops::Range;
 
+pub use self::pages::pages;
 pub use self::reader::read;
 
 /// One block of a text.

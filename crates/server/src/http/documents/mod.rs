@@ -287,7 +287,7 @@ impl From<ReadError> for Failed {
         let said = error.to_string();
         match error {
             ReadError::Bad { .. } => Failed::new(Code::NotFound, said),
-            ReadError::Missing { .. } | ReadError::Transient { .. } => {
+            ReadError::Missing { .. } | ReadError::Transient { .. } | ReadError::Ended { .. } => {
                 Failed(Problem::new(Code::StoreFailed, said).retry_after(1_000))
             }
         }
