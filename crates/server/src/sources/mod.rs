@@ -122,6 +122,18 @@ impl Sources {
         Ok(found.map(|(_, kept, version)| (kept, version)))
     }
 
+    /// Why a source is in the way of one on another machine, if it is.
+    pub(crate) async fn rivalry(
+        &self,
+        name: &Name,
+        kept: &Kept,
+    ) -> Result<Option<String>, Failure> {
+        if matches!(self.queue.store(), AnyStore::Embedded(..)) {
+            return Ok(None);
+        }
+        Ok(kept::rivalry(name, kept, &self.all().await?))
+    }
+
     /// Writes a source, or takes it away, and lets the change be seen at once.
     pub(crate) async fn write(
         &self,
