@@ -117,6 +117,26 @@ fn scanned_pages_wait_for_a_missing_program_and_go_on_when_it_is_there() {
     says(&ran(&mut windrow(&home, &words)).out, &["scan-tram-minutes.pdf"]);
 }
 
+/// It was `unfinished` without a word of why, and strict was content.
+#[test]
+fn a_document_that_nobody_goes_on_with_is_no_success() {
+    let home = Data::new("up-cancelled");
+    std::fs::create_dir(home.0.join("notes")).unwrap();
+    std::fs::write(home.0.join("notes/a.md"), "# Apples\n\nThey keep until spring.").unwrap();
+    std::fs::create_dir(home.0.join("empty")).unwrap();
+    let made = ran(&mut windrow(&home, &["up", "--once", "empty"]));
+    assert_eq!(made.code, Some(0), "{}", made.err);
+    let added = ran(&mut windrow(&home, &["add", "notes/a.md", "--collection", "notes"]));
+    assert_eq!(added.code, Some(0), "{}", added.err);
+    let listed = ran(&mut windrow(&home, &["list", "kind:document", "--json"]));
+    let item: Value = serde_json::from_str(&listed.out).unwrap();
+    let cancelled = ran(&mut windrow(&home, &["cancel", item["id"].as_str().unwrap()]));
+    assert_eq!(cancelled.code, Some(0), "{}", cancelled.err);
+    let strict = ran(&mut windrow(&home, &["up", "--once", "--strict", "notes"]));
+    says(&strict.out, &["1 document (1 unfinished)", "a.md: its item was cancelled"]);
+    assert_eq!(strict.code, Some(7), "{}", strict.err);
+}
+
 #[test]
 fn what_cannot_be_begun_is_said_before_anything_is_made() {
     let home = Data::new("up-refused");

@@ -113,7 +113,7 @@ async fn look(target: &Target, one: &mut Followed) -> Result<(), Stop> {
 }
 
 /// Why nobody works on a document any more, if that is so.
-async fn ended(target: &Target, id: &str) -> Result<Option<String>, Stop> {
+pub(in crate::cli) async fn ended(target: &Target, id: &str) -> Result<Option<String>, Stop> {
     let ask = Ask::get(&["queue"]).with("queue", Some("documents")).with("kind", Some("document"));
     let page: Value = target.read(ask.with("q", Some(id)).with("limit", Some("1"))).await?;
     let item = &page["items"][0];

@@ -90,7 +90,8 @@ enum Standing {
 }
 
 fn standing(item: &Value, began: Timestamp, now: Timestamp) -> Standing {
-    if item["children"].is_object() && item["lease"].is_null() {
+    let is_open = |status: &str| item["children"][status].as_u64().is_some_and(|open| open > 0);
+    if item["lease"].is_null() && (is_open("pending") || is_open("processing")) {
         return Standing::Above;
     }
     let time = |field: &str| item[field].as_str().and_then(|at| at.parse::<Timestamp>().ok());
@@ -131,7 +132,25 @@ mod tests {
         let why = "work waits and is tried again: busy".to_owned();
         assert_eq!(of(item(105, 115, "busy")), Standing::Later(why));
         assert_eq!(of(json!({"status": "processing", "lease": "x"})), Standing::Moves);
-        let above = json!({"status": "processing", "children": {"pending": 1}});
-        assert_eq!(of(above), Standing::Above);
+        for children in [json!({"pending": 1}), json!({"pending": 0, "processing": 1})] {
+            let above = json!({"status": "processing", "children": children});
+            assert_eq!(of(above), Standing::Above);
+        }
+    }
+
+    /// A document whose `publish` is tried again in a minute counted as one that waits for its
+    /// pages, so that a command was over while it was not.
+    #[test]
+    fn a_document_whose_pages_have_ended_stands_for_itself() {
+        let at = |seconds: u64| Timestamp(seconds * 1_000).to_string();
+        let of = |item: Value| standing(&item, Timestamp(100_000), Timestamp(110_000));
+        let children = json!({"pending": 0, "processing": 0, "completed": 3});
+        let later = json!({
+            "status": "pending", "updated_at": at(105), "not_before": at(165),
+            "children": children, "error": {"message": "busy"},
+        });
+        let why = "work waits and is tried again: busy".to_owned();
+        assert_eq!(of(later), Standing::Later(why));
+        assert_eq!(of(json!({"status": "pending", "children": children})), Standing::Moves);
     }
 }
