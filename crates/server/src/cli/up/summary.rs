@@ -184,9 +184,7 @@ impl Summary {
 
 /// What waits for a program, and what to do.
 fn waiting(wait: &Wait) -> String {
-    let Wait { what, program, package, items } = wait;
-    let (what, wait) = (counted(*items, what), if *items == 1 { "waits" } else { "wait" });
-    format!("{what} {wait} for {program}; install {package}, and run this again")
+    format!("{}, and run this again", wait.said())
 }
 
 /// What is asked about one document.
