@@ -1,5 +1,6 @@
 //! Documents watched while they go on: by server-sent events, and by the WebSocket.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 
@@ -125,4 +126,52 @@ fn progress_is_streamed_until_the_document_is_live_and_never_falls() {
     assert!(percents.is_sorted(), "{percents:?}");
     assert_eq!(percents.last(), Some(&100.0));
     assert_eq!(get(&server, &format!("/documents/{id}/progress"))["percent"], 100.0);
+}
+
+/// After the last unsubscribe everything was told that had ended long before.
+#[test]
+fn whoever_unsubscribes_hears_of_what_happens_from_then_on() {
+    let server = Server::start("documents-unsubscribe");
+    let old = add(&server, "?name=old.md", "text/markdown", b"# Old\n\nIt is long since.");
+    in_state(&server, &old, "live");
+    let mut client = Client::connect(&server);
+    for (one, all) in [(&old["id"], false), (&old["id"], true)] {
+        client.send(&json!({"action": "subscribe", "document_id": one}));
+        client.until("indexing_completed");
+        match all {
+            true => client.send(&json!({"action": "unsubscribe"})),
+            false => client.send(&json!({"action": "unsubscribe", "document_id": one})),
+        }
+        client.until("unsubscribed");
+        let query = format!("?name=new-{all}.md");
+        let new = add(&server, &query, "text/markdown", b"# New\n\nIt was today.");
+        let told = client.until("indexing_completed");
+        assert!(told.iter().all(|told| told["document_id"] == new["id"]), "{told:?}");
+    }
+}
+
+/// Only the last two hundred were looked at.
+#[test]
+fn whoever_connects_hears_of_everything_that_is_being_built() {
+    let server = Server::start("documents-many");
+    let paused = server.send("POST", "/api/v1/queues/documents/pause", &json!({}));
+    assert_eq!(paused.status, 200, "{}", String::from_utf8_lossy(&paused.body));
+    let mut all: BTreeSet<String> = (0..205)
+        .map(|number| {
+            let text = format!("The note number {number} of many.");
+            let query = format!("?name={number}.txt");
+            let added = add(&server, &query, "text/plain", text.as_bytes());
+            added["id"].as_str().unwrap().to_owned()
+        })
+        .collect();
+    let mut client = Client::connect(&server);
+    client.send(&json!({"action": "ping"}));
+    client.until("pong");
+    let resumed = server.send("POST", "/api/v1/queues/documents/resume", &json!({}));
+    assert_eq!(resumed.status, 200);
+    while !all.is_empty() {
+        let told = client.until("indexing_completed");
+        let id = told.last().unwrap()["document_id"].as_str().unwrap();
+        assert!(all.remove(id), "{id} is told twice");
+    }
 }

@@ -17,7 +17,9 @@ use axum::response::{IntoResponse as _, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
+use windrow_core::Timestamp;
 use windrow_core::item::Status;
+use windrow_engine::Clock as _;
 use windrow_engine::events::{EventId, Resumed};
 use windrow_pipelines::catalog::{Document, DocumentFilter, DocumentState};
 use windrow_pipelines::documents::QUEUE;
@@ -36,8 +38,10 @@ const GATHER: Duration = Duration::from_millis(200);
 const BEAT: Duration = Duration::from_secs(4);
 /// Events that are read at once.
 const PAGE: usize = 500;
-/// Documents that one client watches at most.
+/// Documents that one client watches at most, and that are asked of the catalog together.
 const WATCHED_MAX: usize = 200;
+/// So much later than it happened a change may come to be seen.
+const LATE_MS: u64 = 60_000;
 
 /// Somebody who watches documents.
 struct Watching {
@@ -190,7 +194,8 @@ pub(in super::super) async fn socket(
 ) -> Result<Response, Failed> {
     let tenant = tenant(whose.tenant.as_deref(), &scoped)?;
     let watching = Watching::new(app, scoped).await?;
-    let client = Client { watching, tenant, only: BTreeSet::new(), known: HashMap::new() };
+    let (only, known, looked) = (BTreeSet::new(), HashMap::new(), Timestamp::ZERO);
+    let client = Client { watching, tenant, only, known, looked };
     accept(&headers, move |socket| client.serve(socket))
 }
 
@@ -200,8 +205,9 @@ struct Client {
     tenant: Arc<str>,
     /// The documents it wants to hear of; all if none.
     only: BTreeSet<Uuid>,
-    /// How they stood when they were last looked at.
+    /// How they stood when they were last looked at, and when that was.
     known: HashMap<Uuid, Stand>,
+    looked: Timestamp,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -210,11 +216,19 @@ struct Stand {
     state: DocumentState,
 }
 
+impl Stand {
+    /// One that was added a moment ago.
+    const NEW: Stand = Stand { phases: [Status::Pending; 3], state: DocumentState::Building };
+
+    fn has_ended(&self) -> bool {
+        matches!(self.state, DocumentState::Live | DocumentState::Failed)
+    }
+}
+
 impl Client {
     async fn serve(mut self, mut socket: Socket) {
         let _heard = socket.send(&json!({"event": "connected"}).to_string()).await;
-        // How everything stands at first is no news.
-        let _known = self.look().await;
+        self.look_around().await;
         loop {
             let sent = tokio::select! {
                 asked = socket.receive() => match asked {
@@ -266,12 +280,16 @@ impl Client {
             }
             (Some("unsubscribe"), Ok(ids)) if ids.is_empty() => {
                 self.only.clear();
+                self.look_around().await;
                 vec![json!({"event": "unsubscribed"})]
             }
             (Some("unsubscribe"), Ok(ids)) => {
                 ids.iter().for_each(|id| {
                     self.only.remove(id);
                 });
+                if self.only.is_empty() {
+                    self.look_around().await;
+                }
                 ids.iter().map(|id| json!({"event": "unsubscribed", "document_id": id})).collect()
             }
             (Some("subscribe" | "unsubscribe"), _) => wrong("document_id: must be a document's id"),
@@ -279,50 +297,84 @@ impl Client {
         }
     }
 
+    /// Looks at everything for the first time: how it stands is no news.
+    async fn look_around(&mut self) {
+        let _known = self.look().await;
+    }
+
     /// Looks at all that is watched, and says what is new.
     async fn look(&mut self) -> Vec<Value> {
         let mut told = Vec::new();
+        let began = self.watching.scoped.clock().now();
         // What cannot be read at this moment can at the next.
-        let Ok(documents) = self.watched().await else { return told };
-        let looked_at: BTreeSet<Uuid> = documents.iter().map(|document| document.id).collect();
-        for document in documents {
+        let Ok(Watched { listed, others }) = self.watched().await else { return told };
+        let lasting: BTreeSet<Uuid> = listed.iter().map(|document| document.id).collect();
+        let mut seen = BTreeSet::new();
+        for document in listed.into_iter().chain(others) {
+            seen.insert(document.id);
             let Ok(Some(progress)) = self.watching.app.documents.progress(&document).await else {
                 continue;
             };
             let phases = progress.phases.map(|phase| phase.status);
             let now = Stand { phases, state: document.state };
             let before = self.known.insert(document.id, now);
-            // One that was not known yet is news as far as it has come since it was added.
-            let began = Stand { phases: [Status::Pending; 3], state: DocumentState::Building };
-            told.extend(changes(&document, before.unwrap_or(began), now, progress.percent));
+            let is_wanted = self.only.contains(&document.id);
+            // One that was not known yet is news as far as it has come since it was added; but not
+            // if it only came to be among the last, because later ones were deleted.
+            let is_old = !is_wanted && document.changed_at.plus(LATE_MS) < self.looked;
+            let unknown = if is_old && now.has_ended() { now } else { Stand::NEW };
+            told.extend(changes(&document, before.unwrap_or(unknown), now, progress.percent));
         }
-        self.known.retain(|id, _| looked_at.contains(id));
+        self.known.retain(|id, stand| {
+            // Whatever has ended and is looked at no more was told.
+            seen.contains(id) && (lasting.contains(id) || !stand.has_ended())
+        });
+        self.looked = began;
         told
     }
 
-    async fn watched(&self) -> Result<Vec<Document>, Failed> {
+    async fn watched(&self) -> Result<Watched, Failed> {
+        let mut watched = Watched::default();
         let documents = &self.watching.app.documents;
         if !documents.is_begun().await? {
-            return Ok(Vec::new());
+            return Ok(watched);
         }
         let catalog = &documents.opened().await?.catalog;
-        let mut all = Vec::new();
-        if self.only.is_empty() {
-            // What was added last is looked at too: it may be done between two looks.
-            for state in [None, Some(DocumentState::Building), Some(DocumentState::Updating)] {
-                let filter = DocumentFilter { state, ..DocumentFilter::of(&*self.tenant) };
-                all.extend(catalog.documents(filter, None, WATCHED_MAX as u32).await?);
+        if !self.only.is_empty() {
+            for id in &self.only {
+                watched.listed.extend(catalog.document(&self.tenant, *id).await?);
             }
-            let mut seen = BTreeSet::new();
-            all.retain(|document: &Document| seen.insert(document.id));
+            return Ok(watched);
         }
-        let seen: BTreeSet<Uuid> = all.iter().map(|document| document.id).collect();
-        let known = self.known.keys().filter(|_| self.only.is_empty());
-        for id in self.only.iter().chain(known).filter(|id| !seen.contains(id)) {
-            all.extend(catalog.document(&self.tenant, *id).await?);
+        // What was added last is looked at too: it may be done between two looks.
+        let filter = DocumentFilter::of(&*self.tenant);
+        watched.listed = catalog.documents(filter.clone(), None, WATCHED_MAX as u32).await?;
+        for state in [DocumentState::Building, DocumentState::Updating] {
+            let (filter, mut after) =
+                (DocumentFilter { state: Some(state), ..filter.clone() }, None);
+            loop {
+                let slice = catalog.documents(filter.clone(), after, WATCHED_MAX as u32).await?;
+                let Some(last) = slice.last() else { break };
+                after = Some(last.cursor());
+                watched.listed.extend(slice);
+            }
         }
-        Ok(all)
+        let mut seen = BTreeSet::new();
+        watched.listed.retain(|document: &Document| seen.insert(document.id));
+        for id in self.known.keys().filter(|id| !seen.contains(id)) {
+            watched.others.extend(catalog.document(&self.tenant, *id).await?);
+        }
+        Ok(watched)
     }
+}
+
+/// The documents that a client is told of.
+#[derive(Default)]
+struct Watched {
+    /// Those that it named; or all that are being built, and those that were added last.
+    listed: Vec<Document>,
+    /// Those that were among them at the last look.
+    others: Vec<Document>,
 }
 
 /// What a client is told about a document that stands otherwise than before.
