@@ -78,8 +78,16 @@ impl Watching {
         }
         let until = tokio::time::Instant::now() + BEAT;
         loop {
+            // There may be no end of events, and then nobody waits below.
+            if self.scoped.has_ended() {
+                return News::Over;
+            }
             if self.is_owed {
-                tokio::time::sleep(GATHER).await;
+                tokio::select! {
+                    () = tokio::time::sleep(GATHER) => {}
+                    () = self.app.stops() => return News::Over,
+                    () = self.scoped.ended() => return News::Over,
+                }
                 self.is_owed = false;
                 return News::Some;
             }
@@ -413,4 +421,40 @@ async fn send_all(socket: &mut Socket, all: Vec<Value>) -> std::io::Result<()> {
         socket.send(&one.to_string()).await?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may")]
+
+    use windrow_core::command::NewItem;
+    use windrow_core::item::Body as ItemBody;
+
+    use super::*;
+    use crate::auth::{Role, Wanted as Token};
+    use crate::cli::place::Place;
+    use crate::store::Open;
+
+    /// Whether that was so was asked only when nothing happened.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn whoever_may_come_in_no_more_hears_nothing_more_however_much_happens() {
+        let dir = std::env::temp_dir().join(format!("windrow-news-{}", std::process::id()));
+        let open = Open::at(Place::Directory(dir.clone())).await.unwrap();
+        let app = App::alone(Arc::clone(&open.queue)).await;
+        let anybody = app.book.authenticate(None).await.unwrap();
+        let scoped = Scoped::new(&app.queue, &app.book, anybody);
+        let mut watching = Watching::new(Arc::clone(&app), scoped.clone()).await.unwrap();
+        let item = || vec![NewItem::new(ItemBody::new("t", QUEUE))];
+        scoped.enqueue(item(), None).await.unwrap();
+        assert_eq!(watching.news().await, News::Some);
+        scoped.enqueue(item(), None).await.unwrap();
+        // From the first token on nobody comes in without one.
+        let (name, role) = ("first".to_owned(), Role::Admin);
+        app.book.create(Token { name, role, tenant: None, expires: None }).await.unwrap();
+        assert_eq!(watching.news().await, News::Over);
+        watching.is_owed = true;
+        assert_eq!(watching.news().await, News::Over, "also while events gather");
+        drop((app, scoped, watching, open));
+        std::fs::remove_dir_all(dir).unwrap();
+    }
 }
