@@ -26,7 +26,7 @@ use windrow_pipelines::documents::QUEUE;
 
 use super::super::App;
 use super::super::reply::{Asked, Failed};
-use super::super::websocket::{Close, Socket, accept};
+use super::super::websocket::{Close, Heard, Socket, accept};
 use super::progress::{shown, task};
 use super::{Known, tenant};
 use crate::auth::{Denied, Scoped};
@@ -239,9 +239,11 @@ impl Client {
         self.look_around().await;
         loop {
             let sent = tokio::select! {
-                asked = socket.receive() => match asked {
-                    None => return,
-                    Some(asked) => {
+                heard = socket.receive() => match heard {
+                    Heard::Gone => return,
+                    Heard::Close(why) => return socket.close(why).await,
+                    Heard::Ping(payload) => socket.pong(&payload).await,
+                    Heard::Text(asked) => {
                         let answers = self.answers(&asked).await;
                         send_all(&mut socket, answers).await
                     }
