@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
@@ -174,4 +175,32 @@ fn whoever_connects_hears_of_everything_that_is_being_built() {
         let id = told.last().unwrap()["document_id"].as_str().unwrap();
         assert!(all.remove(id), "{id} is told twice");
     }
+}
+
+/// It went on for ever, with a beat every few seconds.
+#[test]
+fn the_stream_of_a_document_ends_when_that_is_gone() {
+    let server = Server::start("documents-gone");
+    let added = add(&server, "?name=a.md", "text/markdown", b"# Apples\n\nThey keep.");
+    in_state(&server, &added, "live");
+    let path = format!("/api/v1/documents/{}", added["id"].as_str().unwrap());
+    let mut stream = TcpStream::connect(&server.address).unwrap();
+    stream.set_read_timeout(Some(6 * HANGS_AFTER)).unwrap();
+    let request = format!(
+        "GET {path}/progress HTTP/1.1\r\nhost: {}\r\nconnection: close\r\naccept: \
+         text/event-stream\r\n\r\n",
+        server.address
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut stream = BufReader::new(stream);
+    let mut heard = String::new();
+    while !heard.contains("event: progress") {
+        assert!(stream.read_line(&mut heard).unwrap() > 0, "{heard}");
+    }
+    let deleted = server.send("DELETE", &path, &Value::Null);
+    assert!((200..300).contains(&deleted.status), "{}", deleted.status);
+    let begun = Instant::now();
+    stream.read_to_string(&mut heard).unwrap();
+    assert_eq!(heard.matches("event: gone").count(), 1, "{heard}");
+    assert!(begun.elapsed() < 6 * HANGS_AFTER, "{heard}");
 }

@@ -36,6 +36,8 @@ use crate::documents::progress::PHASES;
 const GATHER: Duration = Duration::from_millis(200);
 /// A client hears something at least this often.
 const BEAT: Duration = Duration::from_secs(4);
+/// What a client hears of a stream that has nothing to say.
+const BEATEN: &str = ": windrow\n\n";
 /// Events that are read at once.
 const PAGE: usize = 500;
 /// Documents that one client watches at most, and that are asked of the catalog together.
@@ -134,8 +136,8 @@ pub(super) async fn progress(
     }
     let said = serde_json::to_string(&first).unwrap_or_default();
     let watching = Watching::new(app, scoped).await?;
-    let stream =
-        Stream { watching, document: known.document, said: String::new(), next: Some(said) };
+    let (document, is_over) = (known.document, false);
+    let stream = Stream { watching, document, said: String::new(), next: Some(said), is_over };
     let body = futures_util::stream::unfold(stream, |mut stream| async {
         let words = stream.next().await?;
         Some((Ok::<_, Infallible>(Bytes::from(words)), stream))
@@ -151,6 +153,8 @@ struct Stream {
     /// What was said last, and what is to be said first.
     said: String,
     next: Option<String>,
+    /// It was said that the document is gone.
+    is_over: bool,
 }
 
 impl Stream {
@@ -161,27 +165,41 @@ impl Stream {
                 self.said = next;
                 return Some(words);
             }
+            if self.is_over {
+                return None;
+            }
             match self.watching.news().await {
                 News::Over => return None,
-                News::None => return Some(": windrow\n\n".to_owned()),
+                News::None => return Some(BEATEN.to_owned()),
                 News::Some => {
-                    let found = self.found().await;
-                    let Some(document) = found else {
-                        return Some("event: gone\ndata: {}\n\n".to_owned());
+                    let now = match self.now().await {
+                        Ok(Some(now)) => now,
+                        Ok(None) => {
+                            self.is_over = true;
+                            return Some("event: gone\ndata: {}\n\n".to_owned());
+                        }
+                        // What cannot be read at this moment can at the next, also if nothing
+                        // happens any more.
+                        Err(_) => {
+                            self.watching.is_owed = true;
+                            return Some(BEATEN.to_owned());
+                        }
                     };
-                    self.document = document;
-                    // What cannot be read at this moment can at the next.
-                    let Ok(now) = shown(&self.watching.app, &self.document).await else { continue };
-                    let now = serde_json::to_string(&now).unwrap_or_default();
                     self.next = Some(now).filter(|now| *now != self.said);
                 }
             }
         }
     }
 
-    async fn found(&self) -> Option<Document> {
-        let catalog = &self.watching.app.documents.opened().await.ok()?.catalog;
-        catalog.document(&self.document.scope.tenant, self.document.id).await.ok()?
+    /// How far it is now; None if it is gone.
+    async fn now(&mut self) -> Result<Option<String>, Failed> {
+        let app = &self.watching.app;
+        let catalog = &app.documents.opened().await?.catalog;
+        let found = catalog.document(&self.document.scope.tenant, self.document.id).await?;
+        let Some(document) = found else { return Ok(None) };
+        let now = shown(app, &document).await?;
+        self.document = document;
+        Ok(Some(serde_json::to_string(&now).unwrap_or_default()))
     }
 }
 
@@ -317,7 +335,10 @@ impl Client {
         let mut told = Vec::new();
         let began = self.watching.scoped.clock().now();
         // What cannot be read at this moment can at the next.
-        let Ok(Watched { listed, others }) = self.watched().await else { return told };
+        let Ok(Watched { listed, others }) = self.watched().await else {
+            self.watching.is_owed = true;
+            return told;
+        };
         let lasting: BTreeSet<Uuid> = listed.iter().map(|document| document.id).collect();
         let mut seen = BTreeSet::new();
         for document in listed.into_iter().chain(others) {
