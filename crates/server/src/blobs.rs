@@ -156,8 +156,12 @@ impl Blobs for AnyStore {
         ask!(self, blobs => blobs.remove(seen))
     }
 
-    async fn older(&self, than: Timestamp) -> Result<Vec<Stored>, BlobError> {
-        ask!(self, blobs => blobs.older(than))
+    async fn older(
+        &self,
+        than: Timestamp,
+        after: Option<&Stored>,
+    ) -> Result<Vec<Stored>, BlobError> {
+        ask!(self, blobs => blobs.older(than, after))
     }
 
     async fn idle(&self, since: Timestamp) -> Result<Vec<UploadId>, BlobError> {

@@ -171,9 +171,13 @@ pub trait Blobs: Send + Sync {
     ) -> impl Future<Output = Result<Vec<u8>, BlobError>> + Send;
     /// Removes bytes, unless they were touched since they were seen.
     fn remove(&self, seen: &Stored) -> impl Future<Output = Result<bool, BlobError>> + Send;
-    /// What was last touched before a moment. What items refer to may be left out.
-    fn older(&self, than: Timestamp)
-    -> impl Future<Output = Result<Vec<Stored>, BlobError>> + Send;
+    /// What was last touched before a moment, from the beginning or from after the last that was
+    /// given; none at the end. What items refer to may be left out.
+    fn older(
+        &self,
+        than: Timestamp,
+        after: Option<&Stored>,
+    ) -> impl Future<Output = Result<Vec<Stored>, BlobError>> + Send;
     /// Uploads that nobody has gone on with since a moment.
     fn idle(
         &self,
@@ -323,17 +327,32 @@ pub async fn collect_old<S: Store + References, B: Blobs, K: Keeper>(
         blobs.abandon(id).await?;
         collected.uploads += 1;
     }
-    for seen in blobs.older(limit).await? {
-        if store.references(&seen.tenant, seen.blob).await? == Some(0) {
-            let (tenant, blob) = (Arc::clone(&seen.tenant), seen.blob);
-            let forget = Command::ForgetBlob { tenant, blob };
-            let time = if store.keeps_time() { Now::Database } else { Now::Given(now) };
-            let answers = store.submit(vec![forget.into()], time).await?;
-            debug_assert!(matches!(answers[..], [Answer::Done]), "{answers:?}");
+    let mut slice = blobs.older(limit, None).await?;
+    while let Some(last) = slice.last().cloned() {
+        for seen in slice {
+            collected.blobs += u64::from(collect_one(store, blobs, keeper, &seen, now).await?);
         }
-        collected.blobs += u64::from(remove_unused(store, blobs, keeper, &seen).await?);
+        slice = blobs.older(limit, Some(&last)).await?;
     }
     Ok(collected)
+}
+
+/// Removes a blob that nothing refers to, and lets the queue forget it first.
+async fn collect_one<S: Store + References, B: Blobs, K: Keeper>(
+    store: &S,
+    blobs: &B,
+    keeper: &K,
+    seen: &Stored,
+    now: Timestamp,
+) -> Result<bool, CollectError> {
+    if store.references(&seen.tenant, seen.blob).await? == Some(0) {
+        let (tenant, blob) = (Arc::clone(&seen.tenant), seen.blob);
+        let forget = Command::ForgetBlob { tenant, blob };
+        let time = if store.keeps_time() { Now::Database } else { Now::Given(now) };
+        let answers = store.submit(vec![forget.into()], time).await?;
+        debug_assert!(matches!(answers[..], [Answer::Done]), "{answers:?}");
+    }
+    remove_unused(store, blobs, keeper, seen).await
 }
 
 /// Removes bytes as they were seen, if the queue does not know them and nobody else needs them.

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use windrow_core::command::{Claim, Command, NewItem, Outcome};
 use windrow_core::item::{BlobRef, Body, Payload};
-use windrow_core::ports::{Now, Store};
+use windrow_core::ports::{Now, Store, StoreError};
 use windrow_core::settings::Settings;
 use windrow_core::{Answer, ItemId, Timestamp};
 use windrow_store::blobs::{
-    BlobError, Blobs, NewUpload, Nobody, References, UNUSED_KEPT_MS, collect_dropped, collect_old,
-    hash_of, put,
+    BlobError, Blobs, Keeper, NewUpload, Nobody, References, UNUSED_KEPT_MS, collect_dropped,
+    collect_old, hash_of, put,
 };
 use windrow_store::embedded::Options;
 use windrow_store::embedded::blobs::Files;
@@ -289,4 +289,30 @@ fn rows_keep_bytes() {
     assert_eq!(left.trim(), "1");
     let uploads = stores.psql("select count(*) from windrow.uploads").unwrap();
     assert_eq!(uploads.trim(), "0");
+}
+
+/// Keeps whatever is one byte long.
+struct Short;
+
+impl Keeper for Short {
+    async fn keeps(&self, _: &str, blob: BlobRef) -> Result<bool, StoreError> {
+        Ok(blob.len == 1)
+    }
+}
+
+/// Only the first thousand rows were looked at, and those that somebody keeps stayed the first.
+#[test]
+fn what_nobody_needs_is_found_behind_many_that_somebody_keeps() {
+    let stores = Stores::start(Version::V15).unwrap();
+    let store = stores.open().unwrap();
+    let many = "insert into windrow.contents (tenant, hash, bytes, upload, since) \
+         select 't' || n % 3, sha256(n::text::bytea), 1, gen_random_uuid(), 0 \
+         from generate_series(1, 2500) n";
+    stores.psql(many).unwrap();
+    for (tenant, bytes) in [("a", "first"), ("t1", "amidst"), ("z", "last")] {
+        block_on(put(&store, &tenant.into(), bytes.as_bytes(), NOW)).unwrap();
+    }
+    assert_eq!(block_on(collect_old(&store, &store, &Short, LATER)).unwrap().blobs, 3);
+    let left = stores.psql("select count(*) from windrow.contents").unwrap();
+    assert_eq!(left.trim(), "2500");
 }

@@ -33,7 +33,8 @@ pub enum OnMissing {
     /// It stays.
     #[default]
     Keep,
-    /// It goes. Not while the folder itself is gone or cannot be read.
+    /// It goes, once two looks found others and not it. Not while the folder itself is gone, cannot
+    /// be read, is another than when it was named, or has no file at all.
     Remove,
 }
 

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use windrow_client::worker::{Event, Handled, Job, Made, Running, Unread, Worker};
 use windrow_core::queue::{Error, Queue};
 
@@ -29,13 +30,16 @@ pub struct Plan {
     pub lease_ms: u64,
     /// How often a stage is tried; 0 for no limit.
     pub max_attempts: u16,
+    /// How long what runs may take to end when the workers stop.
+    pub grace: Duration,
 }
 
 impl Default for Plan {
     fn default() -> Plan {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         let (lease_ms, max_attempts) = (LEASE_MS, MAX_ATTEMPTS);
-        Plan { pages: cores, chunks: 256, links: 16, lease_ms, max_attempts }
+        let grace = Duration::from_secs(30);
+        Plan { pages: cores, chunks: 256, links: 16, lease_ms, max_attempts, grace }
     }
 }
 
@@ -57,6 +61,7 @@ struct Crew<Q> {
     /// What the workers are called, before the name of their stage.
     name: String,
     lease: Duration,
+    grace: Duration,
     tell: Arc<dyn Fn(Event) + Send + Sync>,
 }
 
@@ -72,7 +77,8 @@ impl Workers {
     ) -> Result<Workers, Error> {
         let embedding = parts.embedding();
         let (name, lease) = (name.to_owned(), Duration::from_millis(plan.lease_ms));
-        let crew = Crew { queue, parts: Arc::new(parts), name, lease, tell: Arc::new(tell) };
+        let (parts, tell, grace) = (Arc::new(parts), Arc::new(tell), plan.grace);
+        let crew = Crew { queue, parts, name, lease, grace, tell };
         let running =
             vec![
                 crew.start(&SPLITS, 1, 0, |parts, job| async move {
@@ -101,12 +107,11 @@ impl Workers {
         Ok(Workers { running })
     }
 
-    /// Claims nothing more, lets what runs end, and hands back the rest.
+    /// Claims nothing more, lets what runs end within the grace, and hands back the rest. All do
+    /// so at once, and each does whatever becomes of the others; the first error is given.
     pub async fn stop(&self) -> Result<(), Error> {
-        for running in &self.running {
-            running.stop().await?;
-        }
-        Ok(())
+        let stopped = join_all(self.running.iter().map(Running::stop)).await;
+        stopped.into_iter().try_for_each(|each| each.map(drop))
     }
 }
 
@@ -131,6 +136,7 @@ impl<Q: Queue> Crew<Q> {
             .concurrency(concurrency)
             .prefetch(prefetch)
             .lease(self.lease)
+            .grace(self.grace)
             .told(move |event| tell(event))
             .handle(move |job: Job<Unread>| handler(Arc::clone(&parts), job))
             .start()

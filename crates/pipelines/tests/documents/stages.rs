@@ -8,9 +8,10 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use windrow_core::command::RetryMode;
 use windrow_core::item::Status;
+use windrow_core::ports::Store as _;
 use windrow_core::queue::Queue as _;
 use windrow_pipelines::catalog::{DocumentState, PageKey};
-use windrow_pipelines::documents::{Added, PageText, ReadError, Reader, TextFiles};
+use windrow_pipelines::documents::{Added, PageText, Plan, ReadError, Reader, TextFiles};
 
 use crate::place::{Place, enqueued};
 
@@ -250,4 +251,68 @@ async fn a_document_that_is_removed_is_not_found_at_once_and_then_gone_everywher
     assert_eq!(place.ended(item).await, Status::Completed);
     assert_eq!(place.remove(at.document).await, None);
     workers.stop().await.unwrap();
+}
+
+/// Never gets through with anything: not with counting the pages of one file, and with no page.
+#[derive(Debug)]
+struct Stuck;
+
+impl Reader for Stuck {
+    fn version(&self) -> String {
+        "stuck".into()
+    }
+
+    fn pages<'a>(
+        &'a self,
+        file: &'a Path,
+        media_type: &'a str,
+    ) -> BoxFuture<'a, Result<u32, ReadError>> {
+        match file.ends_with("5-stuck.txt") {
+            true => Box::pin(std::future::pending()),
+            false => TextFiles.pages(file, media_type),
+        }
+    }
+
+    fn read<'a>(
+        &'a self,
+        _: &'a Path,
+        _: &'a str,
+        _: u32,
+    ) -> BoxFuture<'a, Result<PageText, ReadError>> {
+        Box::pin(std::future::pending())
+    }
+}
+
+/// They stopped one after the other, each with its own grace, so that a server was long gone before
+/// the last of them handed anything back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn workers_that_stop_hand_back_at_once_while_one_of_them_does_not_end() {
+    let place = Place::new("stopping");
+    let workers = Arc::new(place.start(Arc::new(Stuck)).await);
+    let held = async || {
+        let items = place.queue.store().items(None, 1_000).await.unwrap();
+        items.iter().filter(|item| item.lease().is_some()).count()
+    };
+    let until = async |what: &str, count: usize| {
+        for _ in 0..500 {
+            if held().await == count {
+                return;
+            }
+            place.moment().await;
+        }
+        panic!("not in time: {what}; {} are held", held().await);
+    };
+    let cores = Plan::default().pages;
+    let pages = vec!["A page that nobody reads."; 4 * cores].join("\x0c");
+    place.add("many.txt", &pages).await;
+    until("pages that are read, and as many in hand", 2 * cores).await;
+    place.add("stuck.txt", "stuck").await;
+    until("a file that is opened", 2 * cores + 1).await;
+    let stopping = tokio::spawn({
+        let workers = Arc::clone(&workers);
+        async move { workers.stop().await }
+    });
+    until("what nobody had begun is handed back", cores + 1).await;
+    assert!(!stopping.is_finished(), "the others have their grace");
+    stopping.abort();
 }

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 use windrow_core::change::Lease;
@@ -180,6 +181,11 @@ impl Scoped {
     /// Waits until the caller would be let in no more. Whatever lasts must end then.
     pub(crate) async fn ended(&self) {
         self.book.ended(&self.caller).await;
+    }
+
+    /// Whether that is so already.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended().now_or_never().is_some()
     }
 
     pub(crate) async fn enqueue(

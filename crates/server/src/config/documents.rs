@@ -3,6 +3,7 @@
 //! Nothing is reached here: an endpoint that is down is no reason not to start.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use windrow_pipelines::documents::{Gate, Plan};
@@ -104,6 +105,7 @@ pub(crate) enum ExtractBy {
 /// Everything about documents, checked.
 pub(super) fn documents(layers: &Layers) -> anyhow::Result<Documents> {
     let plan = Plan::default();
+    let drain = Duration::from_millis(layers.parse("server.drain_ms")?);
     Ok(Documents {
         enabled: layers.flag("documents.enabled")?,
         plan: Plan {
@@ -111,6 +113,8 @@ pub(super) fn documents(layers: &Layers) -> anyhow::Result<Documents> {
             links: at_once(layers, "documents.links_at_once")?.unwrap_or(plan.links),
             lease_ms: layers.parse::<u64>("queue.page_lease_s")?.saturating_mul(1_000),
             max_attempts: layers.parse("queue.max_attempts")?,
+            // The rest of the time is for handing back.
+            grace: drain - drain / 5,
             ..plan
         },
         gate: match chosen(layers, "documents.gate", &["item", "document"])? {

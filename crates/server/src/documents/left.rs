@@ -1,12 +1,16 @@
 //! What a server held when it was killed.
 //!
 //! Its workers have names that the next process has again, so that what they held is known to be
-//! nobody's: it is handed back at the start, at once and without the cost of an attempt, instead of
-//! when its lease runs out.
+//! nobody's: it is handed back without the cost of an attempt, and before its lease runs out. With
+//! an embedded store that is so at once. On a database another server may have the same name, as
+//! containers do that are made alike; there only what is not renewed any more is nobody's, by two
+//! looks and no clock but our own, which holds through a pooler too.
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
+use windrow_core::change::Lease;
 use windrow_core::command::Outcome;
 use windrow_core::find::Filter;
 use windrow_core::item::Status;
@@ -15,18 +19,44 @@ use windrow_core::ports::Store as _;
 use windrow_core::{ItemId, LeaseId};
 use windrow_pipelines::documents::QUEUE;
 
+use crate::logs;
 use crate::store::Queue;
 
 /// Items that are looked at together.
 const SLICE: usize = 500;
 
-/// Hands back what workers of a name held that nobody has any more. Says how many items that were.
-pub(super) async fn take_back(queue: &Arc<Queue>, name: &str) -> anyhow::Result<usize> {
+/// The leases that workers of a name have or had.
+pub(super) async fn leases(queue: &Queue, name: &str) -> anyhow::Result<Vec<Lease>> {
     let prefix = format!("{name}/");
-    let leases = queue.store().leases().await?;
-    let ours = leases.iter().filter(|lease| lease.worker.starts_with(&prefix));
+    let mut leases = queue.store().leases().await?;
+    leases.retain(|lease| lease.worker.starts_with(&prefix));
+    Ok(leases)
+}
+
+/// Hands back what was held under some leases, once it is clear that nobody renews them.
+pub(super) async fn take_back_later(queue: Arc<Queue>, name: String, before: Vec<Lease>) {
+    // Whoever has one renews it after a third of its time.
+    let longest = before.iter().map(|lease| lease.lease_ms).max();
+    let Some(lease_ms) = longest else { return };
+    tokio::time::sleep(Duration::from_millis(lease_ms / 2)).await;
+    // If that fails, leases run out.
+    let Ok(now) = leases(&queue, &name).await else { return };
+    if let Ok(returned @ 1..) = take_back(&queue, &idle(&before, now)).await {
+        logs::documents_taken_back(returned);
+    }
+}
+
+/// Those that nobody has renewed between two looks.
+fn idle(before: &[Lease], now: Vec<Lease>) -> Vec<Lease> {
+    let is_like =
+        |one: &Lease| before.iter().any(|was| was.id == one.id && was.renewed == one.renewed);
+    now.into_iter().filter(is_like).collect()
+}
+
+/// Hands back what was held under leases that nobody has any more. Says how many items that were.
+pub(super) async fn take_back(queue: &Queue, leases: &[Lease]) -> anyhow::Result<usize> {
     let mut held: HashMap<LeaseId, Vec<(ItemId, Outcome)>> =
-        ours.map(|lease| (lease.id, Vec::new())).collect();
+        leases.iter().map(|lease| (lease.id, Vec::new())).collect();
     if held.is_empty() {
         return Ok(0);
     }
@@ -58,4 +88,29 @@ pub(super) async fn take_back(queue: &Arc<Queue>, name: &str) -> anyhow::Result<
         }
     }
     Ok(returned)
+}
+
+#[cfg(test)]
+mod tests {
+    use windrow_core::Timestamp;
+
+    use super::*;
+
+    /// A server of the same name took what another one was working on.
+    #[test]
+    fn what_somebody_renews_is_somebodys() {
+        let lease = |id: u128, renewed: u64| Lease {
+            id: LeaseId(id),
+            worker: "host:7117/ocr".into(),
+            granted: Timestamp(1),
+            renewed: Timestamp(renewed),
+            expires: Timestamp(renewed + 120_000),
+            lease_ms: 120_000,
+            items: 1,
+        };
+        let before = [lease(1, 5), lease(2, 6), lease(3, 7)];
+        // The first was renewed, the third has ended, and the fourth is new.
+        let now = vec![lease(1, 40_005), lease(2, 6), lease(4, 50_000)];
+        assert_eq!(idle(&before, now), [lease(2, 6)]);
+    }
 }

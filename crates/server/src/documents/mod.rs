@@ -115,9 +115,8 @@ impl From<&Place> for Beside {
     }
 }
 
-/// Works on documents until the server stops. Its workers have a name that no other server has at
-/// the same time and the next one has again: the machine's, and of servers that share a database
-/// the port too.
+/// Works on documents until the server stops. Its workers have a name that the next one has again:
+/// the machine's, and of servers that share a database the port too.
 pub(crate) async fn run(app: Arc<App>, port: u16) {
     let name = match app.documents.beside {
         Beside::Directory(_) => machine(),
@@ -224,9 +223,16 @@ impl Documents {
         if !matches!(*working, Working::NotYet) {
             return Ok(true);
         }
-        let returned = left::take_back(&self.queue, name).await?;
-        if returned > 0 {
-            logs::documents_taken_back(returned);
+        let left = left::leases(&self.queue, name).await?;
+        match self.beside {
+            Beside::Directory(_) => match left::take_back(&self.queue, &left).await? {
+                0 => {}
+                returned => logs::documents_taken_back(returned),
+            },
+            Beside::Database(_) => {
+                let (queue, name) = (Arc::clone(&self.queue), name.to_owned());
+                tokio::spawn(left::take_back_later(queue, name, left));
+            }
         }
         let known = self.queue.store().configured().await?;
         if !known.settings.iter().any(|(queue, _)| **queue == *QUEUE) {

@@ -8,10 +8,10 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use uuid::Uuid;
-use windrow_core::ItemId;
 use windrow_core::item::{End, Marks, State, Status};
 use windrow_core::ports::{Inspected, Store as _};
 use windrow_core::tally::{Bucket, Counts, Tally};
+use windrow_core::{ItemId, Timestamp};
 use windrow_engine::Clock as _;
 use windrow_pipelines::catalog::{self, Document, GenerationKey, GenerationState};
 use windrow_pipelines::documents::stage;
@@ -63,11 +63,19 @@ pub(crate) struct Gap {
 pub(super) struct Shown(Mutex<HashMap<Uuid, (u32, f64)>>);
 
 impl Shown {
-    /// The percent to show: not less than before, within one generation.
-    fn at_least(&self, of: GenerationKey, percent: f64) -> f64 {
+    /// The percent to show: not less than before, within one generation. What is live falls no more
+    /// and is not remembered.
+    fn at_least(&self, of: GenerationKey, percent: f64, is_live: bool) -> f64 {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.len() >= SEEN_MAX {
-            all.clear();
+        if is_live {
+            all.remove(&of.document);
+            return percent;
+        }
+        if all.len() >= SEEN_MAX
+            && !all.contains_key(&of.document)
+            && let Some(any) = all.keys().next().copied()
+        {
+            all.remove(&any);
         }
         let shown = all.entry(of.document).or_insert((of.generation, percent));
         if shown.0 != of.generation {
@@ -95,9 +103,11 @@ impl Documents {
             None => phases_known(&known, is_live, newest.failure.is_some()),
         };
         let fraction = if is_live { 1.0 } else { fraction(&phases, &known) };
-        let percent = self.shown.at_least(at, (fraction * 1_000.0).floor() / 10.0);
-        let began = seen.as_ref().and_then(|seen| seen.trail.stages.first()?.started);
-        let elapsed = began.map(|began| self.queue.clock().now().0.saturating_sub(began.0));
+        let percent = self.shown.at_least(at, (fraction * 1_000.0).floor() / 10.0, is_live);
+        let now = self.queue.clock().now();
+        let elapsed = seen
+            .as_ref()
+            .and_then(|seen| elapsed(seen.item.state, seen.trail.stages.first()?.started, now));
         let (rate_per_s, eta_ms) = match elapsed.filter(|_| !is_live) {
             Some(elapsed) if elapsed > 0 => pace(&phases[0].counts, percent, elapsed),
             _ => (None, None),
@@ -261,6 +271,12 @@ fn fraction(phases: &[Phase; 3], known: &catalog::Progress) -> f64 {
     (read + parts[0] + parts[1]) / 3.0
 }
 
+/// How long an item has been in work, if it still is: what has ended has no pace.
+fn elapsed(state: State, began: Option<Timestamp>, now: Timestamp) -> Option<u64> {
+    let is_over = matches!(state, State::Done(_));
+    began.filter(|_| !is_over).map(|began| now.0.saturating_sub(began.0))
+}
+
 /// Pages in a second, and how long the rest takes at this pace.
 fn pace(pages: &Counts, percent: f64, elapsed_ms: u64) -> (Option<f64>, Option<u64>) {
     let read = f64::from(pages.of(Bucket::Completed));
@@ -304,8 +320,40 @@ mod tests {
         let at = |generation| GenerationKey { document: Uuid::from_u128(1), generation };
         let all = [(1, 10.0, 10.0), (1, 8.0, 10.0), (1, 12.0, 12.0), (2, 3.0, 3.0)];
         for (generation, percent, want) in all {
-            assert!((shown.at_least(at(generation), percent) - want).abs() < 1e-9);
+            assert!((shown.at_least(at(generation), percent, false) - want).abs() < 1e-9);
         }
+    }
+
+    /// All were forgotten when there were too many, so that percents fell.
+    #[test]
+    fn one_more_document_than_are_remembered_costs_one_and_a_live_one_none() {
+        let shown = Shown::default();
+        let at = |number: usize| GenerationKey {
+            document: Uuid::from_u128(number as u128),
+            generation: 1,
+        };
+        let remembered = || shown.0.lock().unwrap_or_else(PoisonError::into_inner).len();
+        for number in 0..SEEN_MAX {
+            shown.at_least(at(number), 50.0, false);
+        }
+        shown.at_least(at(0), 60.0, false);
+        assert_eq!(remembered(), SEEN_MAX, "it is known");
+        shown.at_least(at(SEEN_MAX), 50.0, false);
+        assert_eq!(remembered(), SEEN_MAX);
+        shown.at_least(at(SEEN_MAX), 100.0, true);
+        shown.at_least(at(SEEN_MAX + 1), 100.0, true);
+        assert_eq!(remembered(), SEEN_MAX - 1);
+    }
+
+    /// The rest took the longer the more time passed after the end.
+    #[test]
+    fn what_has_ended_has_no_pace() {
+        let (began, now) = (Some(Timestamp(1_000)), Timestamp(4_000));
+        for end in [End::Failed, End::Cancelled, End::Completed] {
+            assert_eq!(elapsed(State::Done(end), began, now), None);
+        }
+        assert_eq!(elapsed(State::Split, began, now), Some(3_000));
+        assert_eq!(elapsed(State::Split, None, now), None, "nobody has begun");
     }
 
     #[test]

@@ -166,12 +166,16 @@ struct Reader {
 }
 
 impl Reader {
-    /// What the client is told next; none when the server stops.
+    /// What the client is told next; none when the server stops, or the token is gone.
     async fn next(&mut self) -> Option<String> {
         if let Some(said) = self.said.take() {
             return Some(said);
         }
         loop {
+            // There may be no end of events, and then nobody waits below.
+            if self.queue.has_ended() {
+                return None;
+            }
             match self.queue.events().page(self.place, PAGE) {
                 Resumed::Reset { now } => {
                     self.place = now;
@@ -228,4 +232,41 @@ impl Reader {
 /// A comment, and where the client is: events that it did not want are behind it.
 fn at(place: EventId) -> String {
     format!(": windrow\nid: {place}\n\n")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may")]
+
+    use windrow_core::command::NewItem;
+    use windrow_core::item::Body as ItemBody;
+
+    use super::*;
+    use crate::auth::Wanted as Token;
+    use crate::cli::place::Place;
+    use crate::store::Open;
+
+    /// Whether that was so was asked only when there was nothing to tell.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn whoever_may_come_in_no_more_is_told_nothing_more_however_much_happens() {
+        let dir = std::env::temp_dir().join(format!("windrow-told-{}", std::process::id()));
+        let open = Open::at(Place::Directory(dir.clone())).await.unwrap();
+        let app = App::alone(Arc::clone(&open.queue)).await;
+        let anybody = app.book.authenticate(None).await.unwrap();
+        let queue = Scoped::new(&app.queue, &app.book, anybody);
+        let place = queue.events().latest();
+        let reader = |queue: &Scoped| {
+            let (app, queue, filter) = (Arc::clone(&app), queue.clone(), Filter::default());
+            Reader { app, queue, filter, place, said: None }
+        };
+        queue.enqueue(vec![NewItem::new(ItemBody::new("t", "q"))], None).await.unwrap();
+        let told = reader(&queue).next().await.unwrap();
+        assert!(told.contains("event: item"), "{told}");
+        // From the first token on nobody comes in without one.
+        let (name, role) = ("first".to_owned(), Role::Admin);
+        app.book.create(Token { name, role, tenant: None, expires: None }).await.unwrap();
+        assert_eq!(reader(&queue).next().await, None);
+        drop((app, queue, open));
+        std::fs::remove_dir_all(dir).unwrap();
+    }
 }

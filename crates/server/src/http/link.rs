@@ -30,8 +30,9 @@ pub(super) struct Link<T> {
     stream: T,
     pulse: Arc<Pulse>,
     timer: Pin<Box<Sleep>>,
-    /// Runs while an answer waits to be read.
+    /// Runs while an answer waits to be read, for so long.
     unread: Option<Pin<Box<Sleep>>>,
+    read_within: Duration,
     held: Vec<u8>,
     late: bool,
     ended: bool,
@@ -48,7 +49,8 @@ pub(super) enum Why {
 impl<T: AsyncRead + AsyncWrite + Unpin> Link<T> {
     pub(super) fn new(stream: T, pulse: Arc<Pulse>) -> Link<T> {
         let timer = Box::pin(tokio::time::sleep(HEAD_WITHIN));
-        Link { stream, pulse, timer, unread: None, held: Vec::new(), late: false, ended: false }
+        let (unread, read_within, held) = (None, READ_WITHIN, Vec::new());
+        Link { stream, pulse, timer, unread, read_within, held, late: false, ended: false }
     }
 
     /// When the client must have said something.
@@ -99,7 +101,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Link<T> {
             }
             return wrote;
         }
-        let waits = || Box::pin(tokio::time::sleep(READ_WITHIN));
+        let read_within = self.read_within;
+        let waits = || Box::pin(tokio::time::sleep(read_within));
         if self.unread.is_none() {
             self.pulse.set_stuck(true);
         }
@@ -215,10 +218,67 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Link<T> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        // Over TLS this is where bytes wait for a client to read.
+        let flushed = Pin::new(&mut self.stream).poll_flush(cx);
+        self.poll_unread(cx, flushed)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+        let shut = Pin::new(&mut self.stream).poll_shutdown(cx);
+        self.poll_unread(cx, shut)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may")]
+
+    use super::*;
+
+    /// Takes every byte, and never gets rid of one: TLS to a client that does not read.
+    struct Full;
+
+    impl AsyncRead for Full {
+        fn poll_read(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            _: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+    }
+
+    impl AsyncWrite for Full {
+        fn poll_write(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            bytes: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            Poll::Ready(Ok(bytes.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+    }
+
+    /// Only writing had a deadline, which over TLS takes bytes without sending them.
+    #[tokio::test]
+    async fn a_client_that_does_not_read_is_let_go_also_if_its_bytes_wait_to_be_flushed() {
+        let link = || {
+            let mut link = Link::new(Full, Pulse::new());
+            link.read_within = Duration::from_millis(1);
+            link
+        };
+        let mut flushed = link();
+        flushed.write_all(b"words").await.unwrap();
+        let late = tokio::time::timeout(READ_WITHIN, flushed.flush()).await.unwrap();
+        assert_eq!(late.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        let late = tokio::time::timeout(READ_WITHIN, link().shutdown()).await.unwrap();
+        assert_eq!(late.unwrap_err().kind(), io::ErrorKind::TimedOut);
     }
 }

@@ -60,7 +60,11 @@ impl Failed {
 
     /// Nobody can be sent away to make room for another connection.
     pub(super) fn crowded() -> Failed {
-        let detail = "there are as many connections as there may be, and all are being worked on";
+        Failed::busy("there are as many connections as there may be, and all are being worked on")
+    }
+
+    /// There is no room for it at this moment.
+    pub(super) fn busy(detail: &str) -> Failed {
         Failed(Problem::new(Code::Overloaded, detail).retry_after(1_000))
     }
 

@@ -4,6 +4,7 @@
 //! machine is read, and only one who has to do with all tenants: the files of the machine are no
 //! tenant's.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -25,6 +26,7 @@ use super::table::{Operation, Role};
 use crate::auth::Scoped;
 use crate::named::Name;
 use crate::sources::kept::{Kept, checked, plain_path};
+use crate::sources::walk::Id;
 
 const TENANT: (&str, &str) = ("tenant", "whose it is (also user_id); `default` if left out");
 
@@ -140,18 +142,22 @@ async fn write(
 ) -> Result<Json<wire::Source>, Failed> {
     let name = whose.named(&name, &scoped)?;
     scoped.whole()?;
-    let is_folder = looked_at(&app, &says.path).await?;
-    let says = checked(says, is_folder)?;
+    let root = looked_at(&app, &says.path).await?;
+    let says = checked(says, root.is_some())?;
     let host = app.sources.host().to_owned();
+    let new = Kept { says, host, is_paused: false, root, rescans: 0 };
+    if let Some(why) = app.sources.rivalry(&name, &new).await? {
+        return Err(Refusal::invalid("collection", why).into());
+    }
     changed(&app, name, |was| {
         let (is_paused, rescans) = was.map_or((false, 0), |was| (was.is_paused, was.rescans));
-        Some(Kept { says: says.clone(), host: host.clone(), is_paused, rescans })
+        Some(Kept { is_paused, rescans, ..new.clone() })
     })
     .await
 }
 
-/// Looks what is at a path that somebody wants to be read; whether it is a folder.
-async fn looked_at(app: &App, said: &str) -> Result<bool, Failed> {
+/// Looks what is at a path that somebody wants to be read; what tells it apart if it is a folder.
+async fn looked_at(app: &App, said: &str) -> Result<Option<Id>, Failed> {
     let (path, places) = (plain_path(said)?, app.documents.places());
     let look = move || {
         let wrong = |why: String| Refusal::invalid("path", why);
@@ -166,7 +172,7 @@ async fn looked_at(app: &App, said: &str) -> Result<bool, Failed> {
         }
         match (about.is_dir(), about.is_file()) {
             (false, false) => Err(wrong("is neither a folder nor a file".into())),
-            (is_folder, _) => Ok(is_folder),
+            (is_folder, _) => Ok(is_folder.then(|| (about.dev(), about.ino()))),
         }
     };
     let given_up = |_| Failed::from(Refusal::Internal);

@@ -118,6 +118,18 @@ impl fmt::Debug for Socket {
     }
 }
 
+/// What a client says.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) enum Heard {
+    Text(String),
+    /// It wants the same bytes back.
+    Ping(Vec<u8>),
+    /// It says goodbye, or is sent away for what it sent.
+    Close(Close),
+    /// It has gone.
+    Gone,
+}
+
 /// A frame of a client.
 #[derive(PartialEq, Eq, Debug)]
 struct Frame {
@@ -132,45 +144,31 @@ impl Socket {
         Socket { stream: Box::new(stream), buffer: buffer.to_vec(), begun: None }
     }
 
-    /// The next text of the client; None when it has gone, or was sent away for what it sent. May
-    /// be given up at any moment, and loses nothing.
-    pub(super) async fn receive(&mut self) -> Option<String> {
+    /// What the client says next. Writes nothing, so that it may be given up at any moment, and
+    /// loses nothing: whoever hears a ping or a close answers it.
+    pub(super) async fn receive(&mut self) -> Heard {
         loop {
-            let frame = match frame(&mut self.buffer) {
-                Ok(Some(frame)) => frame,
-                Ok(None) => {
-                    match self.stream.read_buf(&mut self.buffer).await {
-                        Ok(0) | Err(_) => return None,
-                        Ok(_) => continue,
-                    };
-                }
-                Err(why) => {
-                    self.close(why).await;
-                    return None;
-                }
-            };
-            match self.taken(frame).await {
-                Ok(Some(text)) => return Some(text),
-                Ok(None) => {}
-                Err(why) => {
-                    self.close(why).await;
-                    return None;
-                }
+            match frame(&mut self.buffer) {
+                Ok(Some(frame)) => match self.taken(frame) {
+                    Ok(Some(heard)) => return heard,
+                    Ok(None) => {}
+                    Err(why) => return Heard::Close(why),
+                },
+                Ok(None) => match self.stream.read_buf(&mut self.buffer).await {
+                    Ok(0) | Err(_) => return Heard::Gone,
+                    Ok(_) => {}
+                },
+                Err(why) => return Heard::Close(why),
             }
         }
     }
 
-    /// What a frame says, if it is the end of a text.
-    async fn taken(
-        &mut self,
-        Frame { is_last, kind, payload }: Frame,
-    ) -> Result<Option<String>, Close> {
+    /// What a frame says, if it is all of something.
+    fn taken(&mut self, Frame { is_last, kind, payload }: Frame) -> Result<Option<Heard>, Close> {
         let mut text = match (kind, self.begun.take()) {
             (PING, begun) => {
                 self.begun = begun;
-                // Whoever has gone needs no answer.
-                let _answered = self.write(PONG, &payload).await;
-                return Ok(None);
+                return Ok(Some(Heard::Ping(payload)));
             }
             (PONG, begun) => {
                 self.begun = begun;
@@ -190,11 +188,17 @@ impl Socket {
             self.begun = Some(text);
             return Ok(None);
         }
-        String::from_utf8(text).map(Some).map_err(|_| Close::NotText)
+        let text = String::from_utf8(text).map_err(|_| Close::NotText)?;
+        Ok(Some(Heard::Text(text)))
     }
 
     pub(super) async fn send(&mut self, text: &str) -> io::Result<()> {
         self.write(TEXT, text.as_bytes()).await
+    }
+
+    /// Answers a ping.
+    pub(super) async fn pong(&mut self, payload: &[u8]) -> io::Result<()> {
+        self.write(PONG, payload).await
     }
 
     pub(super) async fn ping(&mut self) -> io::Result<()> {
@@ -286,8 +290,13 @@ mod tests {
         theirs.shutdown().await.unwrap();
         let mut socket = Socket::on(ours, b"");
         let mut texts = Vec::new();
-        while let Some(text) = socket.receive().await {
-            texts.push(text);
+        loop {
+            match socket.receive().await {
+                Heard::Text(text) => texts.push(text),
+                Heard::Ping(payload) => socket.pong(&payload).await.unwrap(),
+                Heard::Close(why) => break socket.close(why).await,
+                Heard::Gone => break,
+            }
         }
         drop(socket);
         let mut wrote = Vec::new();
@@ -316,6 +325,22 @@ mod tests {
         let pong = [&[0x8a, 12][..], b"still there?"].concat();
         let goodbye = [0x88, 2, 0x03, 0xe8];
         assert_eq!(wrote, [&pong[..], &goodbye].concat());
+    }
+
+    /// Half of an answer could be written when another branch of a `select!` was faster, and the
+    /// next frame began in the middle of it.
+    #[tokio::test]
+    async fn listening_writes_nothing() {
+        let (ours, mut theirs) = tokio::io::duplex(1 << 10);
+        let frames = [sent(0x89, b"there?"), sent(0x88, &1_000_u16.to_be_bytes())];
+        theirs.write_all(&frames.concat()).await.unwrap();
+        let mut socket = Socket::on(ours, b"");
+        assert_eq!(socket.receive().await, Heard::Ping(b"there?".to_vec()));
+        assert_eq!(socket.receive().await, Heard::Close(Close::Normal));
+        drop(socket);
+        let mut wrote = Vec::new();
+        theirs.read_to_end(&mut wrote).await.unwrap();
+        assert_eq!(wrote, b"");
     }
 
     #[tokio::test]

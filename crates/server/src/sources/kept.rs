@@ -8,7 +8,10 @@ use std::path::{Component, Path};
 use serde::{Deserialize, Serialize};
 use windrow_core::limits::NAME_MAX;
 use windrow_core::{Refusal, text};
-use windrow_wire::source::NewSource;
+use windrow_wire::source::{NewSource, OnMissing};
+
+use super::walk::Id;
+use crate::named::Name;
 
 /// The shelf that sources lie on.
 pub(crate) const SHELF: &str = "sources";
@@ -29,6 +32,9 @@ pub(crate) struct Kept {
     pub(crate) host: String,
     #[serde(default)]
     pub(crate) is_paused: bool,
+    /// What told the folder from every other when it was named; none for a file.
+    #[serde(default)]
+    pub(crate) root: Option<Id>,
     /// How often somebody asked for everything to be looked at again.
     #[serde(default)]
     pub(crate) rescans: u64,
@@ -47,6 +53,44 @@ impl Kept {
     pub(crate) fn collection(&self) -> &str {
         self.says.collection.as_deref().unwrap_or(COLLECTION)
     }
+
+    /// Why a folder is not believed to be the one that was named, if it is not and documents would
+    /// go for it. Where they stay, a folder may be replaced by another.
+    pub(crate) fn mistaken(&self, now: Option<Id>) -> Option<String> {
+        let is_other = self.root.is_some() && now != self.root;
+        (is_other && self.says.on_missing == OnMissing::Remove).then(|| {
+            "it is another folder than when it was named, perhaps because something is not \
+             mounted; if this is the one that is meant, PUT the source again"
+                .to_owned()
+        })
+    }
+
+    /// Whether another machine has files of the same paths in the same collection, so that one
+    /// would take the other's documents for its own.
+    fn is_rival(&self, other: &Kept) -> bool {
+        let below = |one: &str, other: &str| {
+            one.strip_prefix(other).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let (ours, theirs) = (&self.says.path, &other.says.path);
+        self.host != other.host
+            && self.collection() == other.collection()
+            && (below(ours, theirs) || below(theirs, ours))
+    }
+}
+
+/// Why a source is in the way of another one, if it is.
+pub(crate) fn rivalry(name: &Name, kept: &Kept, all: &[(Name, Kept, u64)]) -> Option<String> {
+    let is_other = |other: &Name| other.tenant == name.tenant && other.name != name.name;
+    let rival = |(other, its, _): &&(Name, Kept, u64)| is_other(other) && kept.is_rival(its);
+    let (other, its, _) = all.iter().find(rival)?;
+    Some(format!(
+        "{} on {} is the source {} with the same collection, {}; name another collection, so that \
+         the documents of both machines are told apart",
+        its.says.path,
+        its.host,
+        other.name,
+        kept.collection(),
+    ))
 }
 
 /// What is to be kept of what was said, of a path that leads to a folder or to a file.
@@ -144,5 +188,46 @@ mod tests {
             assert!(said.contains(why), "{json}: {said}");
         }
         assert_eq!(plain_path("//srv//inbox/").expect("a path"), "/srv/inbox");
+    }
+
+    fn kept(host: &str, json: &str) -> Kept {
+        let host = host.to_owned();
+        Kept { says: says(json), host, is_paused: false, root: Some((1, 2)), rescans: 0 }
+    }
+
+    #[test]
+    fn a_folder_that_is_another_is_not_believed_where_documents_would_go() {
+        let removes = kept("a", r#"{"path":"/srv/inbox","on_missing":"remove"}"#);
+        assert_eq!(removes.mistaken(Some((1, 2))), None);
+        for other in [Some((1, 3)), Some((2, 2)), None] {
+            let said = removes.mistaken(other).expect("it is another");
+            assert!(said.contains("not mounted") && said.contains("PUT"), "{said}");
+        }
+        let keeps = kept("a", r#"{"path":"/srv/inbox"}"#);
+        assert_eq!(keeps.mistaken(Some((1, 3))), None);
+        let old = Kept { root: None, ..removes };
+        assert_eq!(old.mistaken(Some((1, 3))), None, "nobody looked when it was named");
+    }
+
+    /// Two machines with a folder of the same path let each other's documents go.
+    #[test]
+    fn folders_of_the_same_path_on_two_machines_need_two_collections() {
+        let name = |tenant: &str, name: &str| Name { tenant: tenant.into(), name: name.into() };
+        let there = kept("a", r#"{"path":"/srv/inbox","collection":"c"}"#);
+        let all = [(name("t", "inbox"), there, 1)];
+        let said = |of: &Name, host: &str, path: &str, collection: &str| {
+            let json = format!(r#"{{"path":"{path}","collection":"{collection}"}}"#);
+            rivalry(of, &kept(host, &json), &all)
+        };
+        let here = &name("t", "here");
+        for path in ["/srv/inbox", "/srv", "/srv/inbox/deep"] {
+            let said = said(here, "b", path, "c").expect(path);
+            assert!(said.contains("/srv/inbox on a") && said.contains("collection"), "{said}");
+        }
+        assert_eq!(said(here, "a", "/srv/inbox", "c"), None, "on one machine it is one folder");
+        assert_eq!(said(here, "b", "/srv/inbox", "d"), None);
+        assert_eq!(said(here, "b", "/srv/inbox-2", "c"), None);
+        assert_eq!(said(&name("u", "here"), "b", "/srv/inbox", "c"), None);
+        assert_eq!(said(&name("t", "inbox"), "b", "/srv/inbox", "c"), None, "it moves");
     }
 }

@@ -43,6 +43,8 @@ pub(crate) struct Sources {
     queue: Arc<Queue>,
     documents: Arc<Documents>,
     host: String,
+    /// Whether servers of other machines may have the same sources.
+    is_shared: bool,
     watched: Mutex<HashMap<Name, Watched>>,
     /// Somebody wrote a source here.
     written: Notify,
@@ -89,7 +91,8 @@ pub(crate) async fn run(app: Arc<App>) {
 impl Sources {
     pub(crate) fn new(queue: Arc<Queue>, documents: Arc<Documents>) -> Arc<Sources> {
         let (watched, written) = (Mutex::default(), Notify::new());
-        Arc::new(Sources { queue, documents, host: machine(), watched, written })
+        let is_shared = !matches!(queue.store(), AnyStore::Embedded(..));
+        Arc::new(Sources { queue, documents, host: machine(), is_shared, watched, written })
     }
 
     /// The machine that this is.
@@ -99,7 +102,7 @@ impl Sources {
 
     /// Whether a source is looked at here.
     pub(crate) fn is_here(&self, kept: &Kept) -> bool {
-        matches!(self.queue.store(), AnyStore::Embedded(..)) || kept.host == self.host
+        !self.is_shared || kept.host == self.host
     }
 
     /// What a source is doing, as far as it is looked at here.
@@ -122,6 +125,18 @@ impl Sources {
         Ok(found.map(|(_, kept, version)| (kept, version)))
     }
 
+    /// Why a source is in the way of one on another machine, if it is.
+    pub(crate) async fn rivalry(
+        &self,
+        name: &Name,
+        kept: &Kept,
+    ) -> Result<Option<String>, Failure> {
+        if !self.is_shared {
+            return Ok(None);
+        }
+        Ok(kept::rivalry(name, kept, &self.all().await?))
+    }
+
     /// Writes a source, or takes it away, and lets the change be seen at once.
     pub(crate) async fn write(
         &self,
@@ -141,10 +156,11 @@ impl Sources {
     }
 
     /// Begins and ends watching, so that it agrees with the notes.
-    fn agree(self: &Arc<Sources>, all: Vec<(Name, Kept, u64)>) {
+    fn agree(self: &Arc<Sources>, mut all: Vec<(Name, Kept, u64)>) {
         let mut watched = self.watched();
+        all.retain(|(_, kept, _)| self.is_here(kept));
         watched.retain(|name, _| all.iter().any(|(kept, ..)| kept == name));
-        for (name, kept, _) in all.into_iter().filter(|(_, kept, _)| self.is_here(kept)) {
+        for (name, kept, _) in all {
             let was = watched.remove(&name);
             let next = match was {
                 Some(was) if was.kept == kept => was,
@@ -165,5 +181,49 @@ impl Sources {
             Task(tokio::spawn(watch(Arc::clone(self), name, kept, memory)))
         });
         Watched { kept, memory, _task }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windrow_wire::source::NewSource;
+
+    use super::*;
+    use crate::cli::place::Place;
+    use crate::store::Open;
+
+    /// The server that it moved away from went on taking in what was in its own folder.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_source_that_moved_to_another_machine_is_watched_there_only() {
+        let dir = std::env::temp_dir().join(format!("windrow-moved-{}", std::process::id()));
+        let open = Open::at(Place::Directory(dir.clone())).await.expect("it is new");
+        let documents = Arc::new(Documents::nowhere(Arc::clone(&open.queue)));
+        let sources = Arc::new(Sources {
+            queue: Arc::clone(&open.queue),
+            documents,
+            host: "here".into(),
+            is_shared: true,
+            watched: Mutex::default(),
+            written: Notify::new(),
+        });
+        let name = Name { tenant: "default".into(), name: "inbox".into() };
+        let on = |host: &str| {
+            let says: NewSource =
+                serde_json::from_str(r#"{"path":"/srv/inbox"}"#).expect("a source");
+            let host = host.to_owned();
+            let kept = Kept { says, host, is_paused: true, root: None, rescans: 0 };
+            vec![(name.clone(), kept, 1)]
+        };
+        let is_watched = || sources.watched().contains_key(&name);
+        sources.agree(on("here"));
+        assert!(is_watched());
+        sources.agree(on("there"));
+        assert!(!is_watched());
+        sources.agree(on("here"));
+        assert!(is_watched());
+        sources.agree(Vec::new());
+        assert!(!is_watched());
+        drop((sources, open));
+        std::fs::remove_dir_all(dir).expect("it is ours");
     }
 }

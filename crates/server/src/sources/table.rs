@@ -10,6 +10,10 @@ use windrow_pipelines::catalog::Hash;
 
 use super::walk::{Found, Stat};
 
+/// Looks in a row that must have missed a file before it counts as gone: what is being moved or
+/// mounted may not be there for a moment.
+const MISSED: u32 = 2;
+
 /// The files of a source.
 #[derive(Default, Debug)]
 pub(super) struct Table {
@@ -23,8 +27,17 @@ struct File {
     stat: Option<Stat>,
     /// The last look that found it.
     seen: u64,
+    /// Looks since then that found others and not this one.
+    missed: u32,
     document: Option<Document>,
     is: Is,
+}
+
+impl File {
+    /// One of which nothing is known.
+    fn new() -> File {
+        File { stat: None, seen: 0, missed: 0, document: None, is: Is::Settling }
+    }
 }
 
 /// The document of a file.
@@ -56,8 +69,11 @@ pub(super) struct Due {
     pub(super) unsettled: u64,
     /// Files that were refused before and have not changed.
     pub(super) refused: Vec<(String, String)>,
-    /// Files that were not found, with their documents.
+    /// Files that were not found for several looks, with their documents.
     pub(super) missing: Vec<(String, Uuid)>,
+    /// Documents that are known although there is no file at all, as in a folder where nothing is
+    /// mounted. None of them is missing.
+    pub(super) orphans: u64,
 }
 
 impl Table {
@@ -68,8 +84,7 @@ impl Table {
 
     /// Remembers a document that is known from before.
     pub(super) fn know(&mut self, path: String, document: Document) {
-        let file = File { stat: None, seen: 0, document: Some(document), is: Is::Settling };
-        self.files.insert(path, file);
+        self.files.insert(path, File { document: Some(document), ..File::new() });
     }
 
     /// The document of a file, if there is one.
@@ -80,11 +95,10 @@ impl Table {
     /// Compares what was found with what is known.
     pub(super) fn look(&mut self, found: Vec<Found>) -> Due {
         self.looks += 1;
-        let (looks, mut due) = (self.looks, Due::default());
+        let (looks, mut due, is_bare) = (self.looks, Due::default(), found.is_empty());
         for found in found {
-            let new = || File { stat: None, seen: 0, document: None, is: Is::Settling };
-            let file = self.files.entry(found.path.clone()).or_insert_with(new);
-            file.seen = looks;
+            let file = self.files.entry(found.path.clone()).or_insert_with(File::new);
+            (file.seen, file.missed) = (looks, 0);
             if file.stat.replace(found.stat) != Some(found.stat) {
                 file.is = Is::Settling;
                 due.unsettled += 1;
@@ -96,10 +110,16 @@ impl Table {
                 Is::Refused(why) => due.refused.push((found.path, why.clone())),
             }
         }
-        let missing = self.files.iter().filter(|(_, file)| file.seen != looks);
-        due.missing =
-            missing.filter_map(|(path, file)| Some((path.clone(), file.document?.id))).collect();
         self.files.retain(|_, file| file.seen == looks || file.document.is_some());
+        if is_bare {
+            due.orphans = self.files.len() as u64;
+            return due;
+        }
+        for (path, file) in self.files.iter_mut().filter(|(_, file)| file.seen != looks) {
+            file.missed += 1;
+            let document = file.document.filter(|_| file.missed >= MISSED);
+            due.missing.extend(document.map(|document| (path.clone(), document.id)));
+        }
         due
     }
 
@@ -188,15 +208,40 @@ mod tests {
         assert!(table.is_new());
         table.know("old".into(), document(1));
         table.know("here".into(), document(2));
-        let due = table.look(vec![found("here", 1, 1)]);
-        assert_eq!(due.missing, [("old".to_owned(), document(1).id)]);
+        let here = || vec![found("here", 1, 1)];
+        let due = table.look(here());
+        assert_eq!(due.missing, [], "it may be on its way");
         assert_eq!(due.unsettled, 1, "what is known is read once all the same");
+        let due = table.look(here());
+        assert_eq!(due.missing, [("old".to_owned(), document(1).id)]);
+        assert_eq!(paths(&due), ["here"]);
+        assert_eq!(table.look(here()).missing.len(), 1, "until it is forgotten");
         table.forget("old");
-        let due = table.look(vec![found("here", 1, 1)]);
-        assert_eq!((paths(&due), due.missing.len()), (vec!["here"], 0));
+        assert_eq!(table.look(here()).missing, []);
         assert_eq!(table.document("here"), Some(document(2)));
         table.taken("here", document(3));
-        assert_eq!(table.look(vec![]).missing, [("here".to_owned(), document(3).id)]);
+        let other = || vec![found("other", 1, 1)];
+        assert_eq!(table.look(other()).missing, []);
+        assert_eq!(table.look(here()).missing, [], "it came back");
+        assert_eq!(table.look(other()).missing, []);
+        assert_eq!(table.look(other()).missing, [("here".to_owned(), document(3).id)]);
         assert!(!table.is_new());
+    }
+
+    /// A server that began before its folder was mounted saw an empty one, and let everything go.
+    #[test]
+    fn nothing_is_missing_where_there_is_no_file_at_all() {
+        let mut table = Table::default();
+        table.know("a".into(), document(1));
+        table.know("b".into(), document(2));
+        for _ in 0..5 {
+            let due = table.look(vec![]);
+            assert_eq!((due.missing.len(), due.orphans), (0, 2));
+        }
+        // Those looks say nothing of what is gone.
+        let due = table.look(vec![found("a", 1, 1)]);
+        assert_eq!((due.missing.len(), due.orphans), (0, 0));
+        assert_eq!(table.look(vec![found("a", 1, 1)]).missing.len(), 1);
+        assert_eq!(Table::default().look(vec![]).orphans, 0, "nothing is known of it");
     }
 }

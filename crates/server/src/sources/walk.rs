@@ -32,6 +32,9 @@ const LINK: &str = "link";
 const NO_FILE: &str = "not a file";
 const OWN: &str = "the queue's own";
 
+/// What tells a folder from every other: its device, and its number there.
+pub(crate) type Id = (u64, u64);
+
 /// What tells a file from what it was before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Stat {
@@ -51,6 +54,8 @@ pub(crate) struct Found {
 /// What a walk came to.
 #[derive(PartialEq, Eq, Default, Debug)]
 pub(crate) struct Walked {
+    /// What tells the folder from every other; none if the source is one file.
+    pub(crate) root: Option<Id>,
     pub(crate) found: Vec<Found>,
     pub(crate) left_out: BTreeMap<&'static str, u64>,
     /// What is there and cannot be a document: where, and why.
@@ -62,8 +67,8 @@ pub(crate) struct Walked {
 pub(crate) struct Walk<'a> {
     pub(crate) root: &'a Path,
     pub(crate) ignore: &'a [String],
-    /// Folders of the server itself, by device and number.
-    pub(crate) own: &'a [(u64, u64)],
+    /// Folders of the server itself.
+    pub(crate) own: &'a [Id],
     /// Set when nobody waits for it any more.
     pub(crate) is_over: &'a AtomicBool,
 }
@@ -76,7 +81,10 @@ impl Walk<'_> {
         let about = fstat(&root)?;
         match FileType::from_raw_mode(about.st_mode) {
             FileType::RegularFile => self.file(&mut walked, String::new(), &about),
-            FileType::Directory => self.folders(&mut walked, root)?,
+            FileType::Directory => {
+                walked.root = Some((about.st_dev, about.st_ino));
+                self.folders(&mut walked, root)?;
+            }
             _ => return Err(io::Error::other("it is neither a folder nor a file")),
         }
         walked.found.sort_unstable_by(|one, other| one.path.cmp(&other.path));
@@ -242,7 +250,7 @@ pub(crate) fn is_gone(path: &str) -> bool {
 }
 
 /// What tells a folder from every other.
-pub(crate) fn id_of(path: &Path) -> Option<(u64, u64)> {
+pub(crate) fn id_of(path: &Path) -> Option<Id> {
     let about = std::fs::metadata(path).ok()?;
     Some((about.dev(), about.ino()))
 }

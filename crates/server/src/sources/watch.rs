@@ -71,7 +71,7 @@ pub(super) async fn watch(at: Arc<Sources>, name: Name, kept: Kept, memory: Arc<
             status.state = Some(State::Scanning);
             status.next_scan = None;
         });
-        let look = Look { at: &at, kept: &kept, way: &way, memory: &memory };
+        let look = Look { at: &at, name: &name, kept: &kept, way: &way, memory: &memory };
         let looked = look.all(&mut table).await;
         let now = at.queue.clock().now();
         let pause = match &looked {
@@ -97,6 +97,7 @@ fn pause(took: Duration, is_unsettled: bool) -> Duration {
 /// One look.
 struct Look<'a> {
     at: &'a Sources,
+    name: &'a Name,
     kept: &'a Kept,
     way: &'a Way,
     memory: &'a Memory,
@@ -106,11 +107,19 @@ impl Look<'_> {
     /// Looks at everything, and takes in what is due. Says how long the looking took.
     async fn all(&self, table: &mut Table) -> Result<Duration, String> {
         let unread = |error: CatalogError| format!("the catalog cannot be read: {error}");
+        let rivalry = self.at.rivalry(self.name, self.kept).await;
+        let unknown = |error| format!("the other sources cannot be read: {error}");
+        if let Some(why) = rivalry.map_err(unknown)? {
+            return Err(why);
+        }
         let (walked, took) = self.walk().await?;
+        if let Some(why) = self.kept.mistaken(walked.root) {
+            return Err(format!("{}: {why}", self.way.root));
+        }
         if table.is_new() {
             self.remember(table).await.map_err(unread)?;
         }
-        let Walked { found, left_out, problems } = walked;
+        let Walked { root: _, found, left_out, problems } = walked;
         let left_out: std::collections::BTreeMap<String, u64> =
             left_out.into_iter().map(|(why, count)| (why.to_owned(), count)).collect();
         let mut scan = Scan {
@@ -119,9 +128,16 @@ impl Look<'_> {
             ..Scan::default()
         };
         problems.into_iter().for_each(|(path, why)| self.problem(&mut scan, &path, why));
-        let Due { files, unchanged, unsettled, refused, missing } = table.look(found);
+        let Due { files, unchanged, unsettled, refused, missing, orphans } = table.look(found);
         (scan.unchanged, scan.unsettled) = (unchanged, unsettled);
         refused.into_iter().for_each(|(path, why)| self.problem(&mut scan, &path, why));
+        if orphans > 0 && self.kept.says.on_missing == OnMissing::Remove {
+            let why = format!(
+                "there is no file at all, so that {orphans} documents stay; delete \
+                 them if that is meant"
+            );
+            self.problem(&mut scan, "", why);
+        }
         self.memory.tell(|status| status.scan = Some(scan.clone()));
         for file in files {
             self.take(table, &mut scan, &file).await;

@@ -1,9 +1,13 @@
 //! One document's life over HTTP.
 
+use std::cell::RefCell;
+use std::io::Write as _;
+use std::net::TcpStream;
+
 use serde_json::json;
 
 use crate::file::{chronicle, pdf};
-use crate::running::{Data, Server};
+use crate::running::{Data, Server, exchange};
 use crate::{add, first, get, in_state, until};
 
 #[test]
@@ -139,4 +143,54 @@ fn a_server_that_only_queues_has_no_catalog_and_no_workers() {
     assert!(!place.join("catalog.db").exists());
     add(&server, "?name=a.md", "text/markdown", b"some words");
     assert!(place.join("catalog.db").exists());
+}
+
+/// A form with a text of a field, up to the middle of the file.
+fn form_with(source: &str) -> String {
+    format!(
+        "--x\r\nContent-Disposition: form-data; name=\"source\"\r\n\r\n{source}\r\n\
+         --x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"hives.md\"\r\n\r\n\
+         # Hives\n\nThere are"
+    )
+}
+
+/// Whoever came after four slow ones waited for ever.
+#[test]
+fn slow_forms_hold_up_no_other_upload_and_an_empty_field_is_none() {
+    let server = Server::start("documents-forms");
+    let rest = " nine.\r\n--x--\r\n";
+    let kind = "multipart/form-data; boundary=x";
+    let head = |len: usize| {
+        format!(
+            "POST /api/v1/documents HTTP/1.1\r\nhost: {}\r\nconnection: close\r\ncontent-type: \
+             {kind}\r\ncontent-length: {len}\r\n\r\n",
+            server.address
+        )
+    };
+    let begun = form_with("");
+    let whole = [&begun[..], rest].concat();
+    let added = add(&server, "", kind, whole.as_bytes());
+    let shown = in_state(&server, &added, "live");
+    assert_eq!(shown["source"], "hives.md", "{shown}");
+
+    let slow = || {
+        let mut stream = TcpStream::connect(&server.address).unwrap();
+        stream.write_all((head(whole.len()) + &begun).as_bytes()).unwrap();
+        stream
+    };
+    // Each try holds one more: one that lost its place to a whole form does not come back.
+    let held = RefCell::new(Vec::<TcpStream>::new());
+    let send =
+        || exchange(&server.address, (head(whole.len()) + &whole).as_bytes(), false).remove(0);
+    let refused = until(&server, "no room for a form", || {
+        held.borrow_mut().push(slow());
+        let reply = send();
+        (reply.status == 429).then_some(reply)
+    });
+    let said = refused.json();
+    assert!(said["detail"].as_str().unwrap().contains("?name="), "{said}");
+    assert_eq!(said["retry_after_ms"], 1_000, "{said}");
+    add(&server, "?name=body.md", "text/markdown", b"# Body\n\nNot held.");
+    drop(held);
+    until(&server, "room for a form", || (send().status < 300).then_some(()));
 }

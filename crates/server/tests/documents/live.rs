@@ -1,7 +1,9 @@
 //! Documents watched while they go on: by server-sent events, and by the WebSocket.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
@@ -125,4 +127,80 @@ fn progress_is_streamed_until_the_document_is_live_and_never_falls() {
     assert!(percents.is_sorted(), "{percents:?}");
     assert_eq!(percents.last(), Some(&100.0));
     assert_eq!(get(&server, &format!("/documents/{id}/progress"))["percent"], 100.0);
+}
+
+/// After the last unsubscribe everything was told that had ended long before.
+#[test]
+fn whoever_unsubscribes_hears_of_what_happens_from_then_on() {
+    let server = Server::start("documents-unsubscribe");
+    let old = add(&server, "?name=old.md", "text/markdown", b"# Old\n\nIt is long since.");
+    in_state(&server, &old, "live");
+    let mut client = Client::connect(&server);
+    for (one, all) in [(&old["id"], false), (&old["id"], true)] {
+        client.send(&json!({"action": "subscribe", "document_id": one}));
+        client.until("indexing_completed");
+        match all {
+            true => client.send(&json!({"action": "unsubscribe"})),
+            false => client.send(&json!({"action": "unsubscribe", "document_id": one})),
+        }
+        client.until("unsubscribed");
+        let query = format!("?name=new-{all}.md");
+        let new = add(&server, &query, "text/markdown", b"# New\n\nIt was today.");
+        let told = client.until("indexing_completed");
+        assert!(told.iter().all(|told| told["document_id"] == new["id"]), "{told:?}");
+    }
+}
+
+/// Only the last two hundred were looked at.
+#[test]
+fn whoever_connects_hears_of_everything_that_is_being_built() {
+    let server = Server::start("documents-many");
+    let paused = server.send("POST", "/api/v1/queues/documents/pause", &json!({}));
+    assert_eq!(paused.status, 200, "{}", String::from_utf8_lossy(&paused.body));
+    let mut all: BTreeSet<String> = (0..205)
+        .map(|number| {
+            let text = format!("The note number {number} of many.");
+            let query = format!("?name={number}.txt");
+            let added = add(&server, &query, "text/plain", text.as_bytes());
+            added["id"].as_str().unwrap().to_owned()
+        })
+        .collect();
+    let mut client = Client::connect(&server);
+    client.send(&json!({"action": "ping"}));
+    client.until("pong");
+    let resumed = server.send("POST", "/api/v1/queues/documents/resume", &json!({}));
+    assert_eq!(resumed.status, 200);
+    while !all.is_empty() {
+        let told = client.until("indexing_completed");
+        let id = told.last().unwrap()["document_id"].as_str().unwrap();
+        assert!(all.remove(id), "{id} is told twice");
+    }
+}
+
+/// It went on for ever, with a beat every few seconds.
+#[test]
+fn the_stream_of_a_document_ends_when_that_is_gone() {
+    let server = Server::start("documents-gone");
+    let added = add(&server, "?name=a.md", "text/markdown", b"# Apples\n\nThey keep.");
+    in_state(&server, &added, "live");
+    let path = format!("/api/v1/documents/{}", added["id"].as_str().unwrap());
+    let mut stream = TcpStream::connect(&server.address).unwrap();
+    stream.set_read_timeout(Some(6 * HANGS_AFTER)).unwrap();
+    let request = format!(
+        "GET {path}/progress HTTP/1.1\r\nhost: {}\r\nconnection: close\r\naccept: \
+         text/event-stream\r\n\r\n",
+        server.address
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut stream = BufReader::new(stream);
+    let mut heard = String::new();
+    while !heard.contains("event: progress") {
+        assert!(stream.read_line(&mut heard).unwrap() > 0, "{heard}");
+    }
+    let deleted = server.send("DELETE", &path, &Value::Null);
+    assert!((200..300).contains(&deleted.status), "{}", deleted.status);
+    let begun = Instant::now();
+    stream.read_to_string(&mut heard).unwrap();
+    assert_eq!(heard.matches("event: gone").count(), 1, "{heard}");
+    assert!(begun.elapsed() < 6 * HANGS_AFTER, "{heard}");
 }

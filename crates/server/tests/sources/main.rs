@@ -97,6 +97,40 @@ fn nothing_is_removed_while_the_folder_itself_is_gone() {
     );
 }
 
+/// A server that began before its folder was mounted saw the empty folder below, and let
+/// everything go.
+#[test]
+fn nothing_is_removed_where_another_folder_or_no_file_is() {
+    let mut watched = Watched::new("sources-other", &json!({"on_missing": "remove"}));
+    watched.write("a.md", "It stays.");
+    watched.until_found("stays", "a.md");
+    let away = watched.folder.with_extension("away");
+    fs::rename(&watched.folder, &away).unwrap();
+    watched.write("other.md", "Of another folder.");
+    let is_refused = |source: &Value| {
+        let error = source["last_error"].as_str().unwrap_or_default();
+        source["state"] == "failed" && error.contains("not mounted") && error.contains("PUT")
+    };
+    watched.until("it is another", is_refused);
+    watched.restart();
+    let source = watched.until("it still is", is_refused);
+    assert_eq!(source["since_start"]["removed"], 0);
+    assert_eq!(watched.documents().len(), 1, "nothing was taken in either");
+
+    // Whoever means this folder says so.
+    fs::remove_file(watched.file("other.md")).unwrap();
+    let says = json!({"path": watched.folder, "on_missing": "remove"});
+    assert_eq!(watched.put("inbox", &says).status, 200);
+    let source = watched.until("several looks", |source| {
+        source["state"] == "watching" && source["since_start"]["scans"].as_u64().unwrap() >= 3
+    });
+    let reason = source["scan"]["problems"][0]["reason"].as_str().unwrap();
+    assert!(reason.contains("no file at all"), "{source}");
+    assert_eq!(watched.document("a.md").unwrap()["state"], "live");
+    watched.write("other.md", "Of another folder.");
+    watched.until("the removal", |source| source["since_start"]["removed"] == 1);
+}
+
 #[test]
 fn one_file_that_cannot_be_taken_holds_up_no_other() {
     let watched = Watched::new("sources-odd", &json!({"ignore": [".bak", "drafts"]}));

@@ -1,9 +1,12 @@
 //! `windrow up --once` over the examples.
 
+use std::io::{BufRead as _, BufReader, Lines};
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::process::{Child, ChildStderr, Command, Stdio};
 
 use serde_json::Value;
+use windrow_testkit::servers::listening::Listening;
 
 use crate::rig::Data;
 use crate::{examples, ran, says, windrow};
@@ -115,6 +118,78 @@ fn scanned_pages_wait_for_a_missing_program_and_go_on_when_it_is_there() {
     assert_eq!(after, before, "none was begun again");
     let words = ["search", "Mill Lane bridge", "--json", "--limit", "1"];
     says(&ran(&mut windrow(&home, &words)).out, &["scan-tram-minutes.pdf"]);
+}
+
+/// It was `unfinished` without a word of why, and strict was content.
+#[test]
+fn a_document_that_nobody_goes_on_with_is_no_success() {
+    let home = Data::new("up-cancelled");
+    std::fs::create_dir(home.0.join("notes")).unwrap();
+    std::fs::write(home.0.join("notes/a.md"), "# Apples\n\nThey keep until spring.").unwrap();
+    std::fs::create_dir(home.0.join("empty")).unwrap();
+    let made = ran(&mut windrow(&home, &["up", "--once", "empty"]));
+    assert_eq!(made.code, Some(0), "{}", made.err);
+    let added = ran(&mut windrow(&home, &["add", "notes/a.md", "--collection", "notes"]));
+    assert_eq!(added.code, Some(0), "{}", added.err);
+    let listed = ran(&mut windrow(&home, &["list", "kind:document", "--json"]));
+    let item: Value = serde_json::from_str(&listed.out).unwrap();
+    let cancelled = ran(&mut windrow(&home, &["cancel", item["id"].as_str().unwrap()]));
+    assert_eq!(cancelled.code, Some(0), "{}", cancelled.err);
+    let strict = ran(&mut windrow(&home, &["up", "--once", "--strict", "notes"]));
+    says(&strict.out, &["1 document (1 unfinished)", "a.md: its item was cancelled"]);
+    assert_eq!(strict.code, Some(7), "{}", strict.err);
+}
+
+/// A command that is under way, and what it says.
+struct Under {
+    child: Child,
+    lines: Lines<BufReader<ChildStderr>>,
+}
+
+impl Under {
+    fn start(command: &mut Command) -> Under {
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        Under { child, lines }
+    }
+
+    /// The first line with some words.
+    #[track_caller]
+    fn says(&mut self, words: &str) -> String {
+        let line = self.lines.find_map(|line| line.ok().filter(|line| line.contains(words)));
+        line.unwrap_or_else(|| panic!("it ended without {words:?}"))
+    }
+}
+
+impl Drop for Under {
+    fn drop(&mut self) {
+        let _ended = (self.child.kill(), self.child.wait());
+    }
+}
+
+/// Both hung without a word.
+#[test]
+fn who_waits_for_what_only_somebody_can_change_is_told_so() {
+    let home = Data::new("up-held");
+    let tools = home.0.join("tools");
+    only_poppler(&tools);
+    std::fs::create_dir(home.0.join("notes")).unwrap();
+    std::fs::write(home.0.join("notes/a.md"), "# Apples\n\nThey keep until spring.").unwrap();
+    let mut serve = Listening::start(windrow(&home, &["serve"]).env("PATH", &tools)).unwrap();
+    assert_eq!(ran(&mut windrow(&home, &["pause", "documents"])).code, Some(0));
+    let mut up = Under::start(&mut windrow(&home, &["up", "--once", "notes"]));
+    says(&up.says("nothing moves"), &["paused", "waits for resuming its queue"]);
+    let mut add = Under::start(&mut windrow(&home, &["add", "notes/a.md"]));
+    says(&add.says("nothing moves"), &["paused"]);
+    assert_eq!(ran(&mut windrow(&home, &["resume", "documents"])).code, Some(0));
+    assert_eq!(up.child.wait().unwrap().code(), Some(0));
+    assert_eq!(add.child.wait().unwrap().code(), Some(0));
+
+    let scan = examples().join("inbox/scan-tram-minutes.pdf");
+    let mut add = Under::start(&mut windrow(&home, &["add", scan.to_str().unwrap()]));
+    says(&add.says("for tesseract"), &["install tesseract-ocr"]);
+    drop(add);
+    serve.stop();
 }
 
 #[test]

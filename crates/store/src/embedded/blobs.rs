@@ -390,8 +390,16 @@ impl Blobs for Files {
         self.remove_now(seen)
     }
 
-    async fn older(&self, than: Timestamp) -> Result<Vec<Stored>, BlobError> {
+    async fn older(
+        &self,
+        than: Timestamp,
+        after: Option<&Stored>,
+    ) -> Result<Vec<Stored>, BlobError> {
         let mut older = Vec::new();
+        // All of it was given.
+        if after.is_some() {
+            return Ok(older);
+        }
         for name in self.disk.list().map_err(failed)? {
             older.extend(self.stored(&name)?.filter(|stored| stored.since < than));
         }

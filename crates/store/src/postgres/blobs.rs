@@ -18,7 +18,7 @@ use super::tx::{Step, Tx, step};
 use super::{Error, Postgres};
 use crate::blobs::{BlobError, Blobs, NewUpload, PIECE, References, Stored, Upload, UploadId};
 
-/// Rows that are collected at once.
+/// Rows that are looked at together.
 const SOME: i64 = 1_000;
 
 const BEGIN: &str =
@@ -46,9 +46,9 @@ const NO_PIECES: &str = "delete from windrow.pieces where upload = $1";
 const FIND: &str =
     "select tenant, hash, bytes, since from windrow.contents where tenant = $1 and hash = $2";
 const OLDER: &str = "select tenant, hash, bytes, since from windrow.contents c \
-     where since < $1 and not exists (select from windrow.blobs b \
+     where since < $1 and (tenant, hash) > ($2, $3) and not exists (select from windrow.blobs b \
        where b.tenant = c.tenant and b.hash = c.hash and b.bytes = c.bytes and b.refs > 0) \
-     limit $2";
+     order by tenant, hash limit $4";
 const TOUCH: &str = "update windrow.contents set since = greatest(since + 1, $4) \
      where tenant = $1 and hash = $2 and bytes = $3 returning true";
 /// The pieces that a range lies in, each cut to it.
@@ -229,8 +229,17 @@ impl Blobs for Postgres {
         Ok(rows.first().is_some_and(|row| row.get(0)))
     }
 
-    async fn older(&self, than: Timestamp) -> Result<Vec<Stored>, BlobError> {
-        self.ask(step!(OLDER, than.0 as i64, SOME)).await?.iter().map(stored).collect()
+    async fn older(
+        &self,
+        than: Timestamp,
+        after: Option<&Stored>,
+    ) -> Result<Vec<Stored>, BlobError> {
+        // No hash is empty, so that everything comes after this.
+        let begin = || (String::new(), Vec::new());
+        let after = after.map(|last| (last.tenant.to_string(), last.blob.hash.to_vec()));
+        let (tenant, hash) = after.unwrap_or_else(begin);
+        let rows = self.ask(step!(OLDER, than.0 as i64, tenant, hash, SOME)).await?;
+        rows.iter().map(stored).collect()
     }
 
     async fn idle(&self, since: Timestamp) -> Result<Vec<UploadId>, BlobError> {

@@ -43,7 +43,7 @@ pub(super) fn meant(paths: &[PathBuf], own: &[(u64, u64)]) -> Result<Meant, Stop
         let is_over = &AtomicBool::new(false);
         let walk = Walk { root: Path::new(&root), ignore: &[], own, is_over };
         let unread = |error| Stop::new(Exit::Failed, format!("{shown}: {}", said(&error)));
-        let Walked { found, left_out, problems } = walk.all().map_err(unread)?;
+        let Walked { found, left_out, problems, .. } = walk.all().map_err(unread)?;
         for Found { path, stat } in found {
             let shown = full_path(shown, &path);
             let file = File { path: full_path(&root, &path), shown, size: stat.size };

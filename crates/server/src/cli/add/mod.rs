@@ -27,6 +27,8 @@ use files::{File, Meant, meant};
 use follow::{Followed, Is, follow};
 use send::Way;
 
+pub(super) use follow::ended;
+
 /// Files that are on their way at once.
 const AT_ONCE: usize = 4;
 /// Between two lines where there is no terminal.

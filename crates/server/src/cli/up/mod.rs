@@ -6,27 +6,25 @@
 
 mod phases;
 mod sources;
-mod stuck;
+pub(super) mod stuck;
 mod summary;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
-
 use super::add::files::rooted;
 use super::counted;
 use super::exit::{Exit, Stop};
 use super::place::Place;
-use super::reach::{Ask, Target, server_in};
+use super::reach::{Target, server_in};
 use super::serve::{Flags, Running, Signals, place};
 use super::show::{now, say};
 use crate::bars::Bars;
 use crate::config::{Config, Origin};
 use crate::logs;
 use phases::Phases;
-use sources::{Looked, Watched};
-use stuck::{Stuck, Wait};
+use sources::{Looked, TENANT, Watched};
+use stuck::{Live, Stuck, Wait, live};
 use summary::Summary;
 
 /// Between two looks while there is work, and while there is none.
@@ -36,6 +34,8 @@ const IDLE_EVERY: Duration = Duration::from_secs(1);
 const TOLD_EVERY: Duration = Duration::from_secs(30);
 /// So many looks in a row nothing may move before nothing can.
 const STILL_LOOKS: u32 = 3;
+/// So many looks in a row nothing may move before somebody is told why.
+const SAID_LOOKS: u32 = 20;
 /// How much is said of itself, unless somebody wants more: bars are drawn meanwhile.
 const LEVEL: &str = "warn";
 
@@ -139,7 +139,7 @@ impl Up {
             watched.push(source);
         }
         let mut before = summary::memo(target).await?;
-        stuck::wake(target).await?;
+        stuck::wake(target, TENANT).await?;
         let mut follow = Follow::new(target, began, Phases::begin(target).await?);
         loop {
             let looked = follow.look(&mut watched).await?;
@@ -193,9 +193,6 @@ struct Follow<'a> {
     said: Option<String>,
 }
 
-/// Items of documents by what they are: pending, processing, and ended.
-type Live = [u64; 3];
-
 impl<'a> Follow<'a> {
     fn new(target: &'a Target, began: windrow_core::Timestamp, phases: Phases) -> Follow<'a> {
         let (bars, last, rested) = (None, ([0; 3], 0), None);
@@ -210,7 +207,7 @@ impl<'a> Follow<'a> {
                 Looked::Through { has_news } => self.has_news |= has_news,
             }
         }
-        let live = live(self.target).await?;
+        let live = live(self.target, TENANT).await?;
         let is_still = live == self.last.0;
         self.last = (live, if is_still { self.last.1 + 1 } else { 0 });
         if live[0] + live[1] == 0 {
@@ -222,10 +219,14 @@ impl<'a> Follow<'a> {
         if !is_through || self.last.1 < STILL_LOOKS {
             return Ok(Now { is_over: false, waits: Vec::new() });
         }
-        match stuck::look(self.target, self.began).await? {
-            Stuck::Moves => {}
+        match stuck::look(self.target, TENANT, self.began).await? {
             Stuck::Waits(waits) => return Ok(Now { is_over: true, waits }),
             Stuck::Because(why) => self.say_once(why),
+            moves if self.last.1.is_multiple_of(SAID_LOOKS) => {
+                let why = stuck::why(self.target, &moves).await?;
+                why.into_iter().for_each(|why| self.say_once(why));
+            }
+            Stuck::Moves(_) => {}
         }
         Ok(Now { is_over: false, waits: Vec::new() })
     }
@@ -267,15 +268,6 @@ impl<'a> Follow<'a> {
         (self.has_news, self.said) = (false, None);
         Ok(())
     }
-}
-
-/// How many items of documents are where.
-async fn live(target: &Target) -> Result<Live, Stop> {
-    let ask = Ask::get(&["queue", "stats"]).with("queue", Some("documents"));
-    let stats: Value = target.read(ask).await?;
-    let count = |status: &str| stats[status].as_u64().unwrap_or_default();
-    let ended = ["completed", "failed", "cancelled", "skipped"].map(count).iter().sum();
-    Ok([count("pending"), count("processing"), ended])
 }
 
 /// A number of things and what is done with them, unless there are none: `3 added`.

@@ -2,6 +2,7 @@
 
 use windrow_wire::document::{Stat, Task};
 
+use super::sources::TENANT;
 use crate::cli::exit::Stop;
 use crate::cli::reach::{Ask, Target};
 
@@ -26,7 +27,7 @@ impl Phases {
     pub(super) async fn begin(target: &Target) -> Result<Phases, Stop> {
         let mut before = counts(&stats(target).await?);
         // Where nothing is under way, what is open will not be reached: it is behind a failure.
-        let is_idle = super::live(target).await?[..2].iter().sum::<u64>() == 0;
+        let is_idle = super::live(target, TENANT).await?[..2].iter().sum::<u64>() == 0;
         if !is_idle {
             before.iter_mut().for_each(|counts| counts.open = 0);
         }
@@ -51,7 +52,7 @@ impl Phases {
 }
 
 async fn stats(target: &Target) -> Result<Vec<Stat>, Stop> {
-    target.read(Ask::get(&["documents", "stats"])).await
+    target.read(Ask::get(&["documents", "stats"]).with("tenant", Some(TENANT))).await
 }
 
 fn counts(stats: &[Stat]) -> [Counts; 3] {

@@ -7,7 +7,7 @@ use crate::cli::exit::{Exit, Stop};
 use crate::cli::reach::{Ask, Target};
 
 /// Whose they are.
-const TENANT: &str = "default";
+pub(super) const TENANT: &str = "default";
 /// Letters of a name.
 const NAME_MAX: usize = 60;
 

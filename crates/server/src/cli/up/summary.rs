@@ -13,6 +13,7 @@ use windrow_wire::document::{
 use super::sources::Watched;
 use super::stuck::Wait;
 use super::{listed, pages, some, under};
+use crate::cli::add::ended;
 use crate::cli::counted;
 use crate::cli::exit::{Exit, Stop};
 use crate::cli::reach::{Ask, Target};
@@ -20,6 +21,8 @@ use crate::cli::show::printable;
 
 /// Documents that are asked about at once.
 const AT_ONCE: usize = 8;
+/// What a document is that is neither found nor given up.
+const UNFINISHED: &str = "unfinished";
 
 /// Everything that is said at the end.
 #[derive(Debug, Default)]
@@ -77,7 +80,8 @@ impl Summary {
 
     /// Whether everything can be found.
     pub(super) fn is_well(&self) -> bool {
-        self.failures.is_empty() && self.waits.is_empty()
+        let is_finished = !self.states.contains_key(UNFINISHED);
+        is_finished && self.failures.is_empty() && self.waits.is_empty()
     }
 
     fn add_source(&mut self, source: &Watched) {
@@ -96,7 +100,7 @@ impl Summary {
 
     fn add(&mut self, document: &Document, told: Told) {
         let state = match document.state {
-            State::Building | State::Updating => "unfinished",
+            State::Building | State::Updating => UNFINISHED,
             State::Live => "live",
             State::Failed => "failed",
             State::Deleting => "going",
@@ -119,6 +123,8 @@ impl Summary {
                 PageOutcome::Waiting => {}
             }
         }
+        let ended = told.ended.map(|why| format!("{}: {why}", document.name));
+        self.failures.extend(ended);
         self.failures.extend(told.gaps.into_iter().map(|gap| format!("{}, {gap}", document.name)));
     }
 
@@ -178,15 +184,15 @@ impl Summary {
 
 /// What waits for a program, and what to do.
 fn waiting(wait: &Wait) -> String {
-    let Wait { what, program, package, items } = wait;
-    let (what, wait) = (counted(*items, what), if *items == 1 { "waits" } else { "wait" });
-    format!("{what} {wait} for {program}; install {package}, and run this again")
+    format!("{}, and run this again", wait.said())
 }
 
 /// What is asked about one document.
 #[derive(Default)]
 struct Told {
     pages: Vec<ManifestLine>,
+    /// Why nobody goes on with it although it is unfinished.
+    ended: Option<String>,
     /// What of it failed and is in no page.
     gaps: Vec<String>,
 }
@@ -194,6 +200,9 @@ struct Told {
 impl Told {
     async fn of(target: &Target, document: &Document) -> Result<Told, Stop> {
         let mut told = Told::default();
+        if matches!(document.state, State::Building | State::Updating) {
+            told.ended = ended(target, &document.id).await?;
+        }
         if document.pages.is_none() {
             return Ok(told);
         }

@@ -188,8 +188,13 @@ async fn form(
     };
     let said = request.headers().get(CONTENT_TYPE).and_then(|said| said.to_str().ok());
     let boundary = multer::parse_boundary(said.unwrap_or_default()).map_err(unread)?;
-    // Nobody closes it.
-    let _held = FORMS.acquire().await;
+    // Whoever sends slowly holds nobody up but those who send forms.
+    let busy = |_| {
+        let detail = "as many forms as can be held are being read just now; try again, or send the \
+                      file as the body with ?name=, which is not held";
+        Failed::busy(detail)
+    };
+    let _held = FORMS.try_acquire().map_err(busy)?;
     let limits = SizeLimit::new().for_field("file", BLOB_MAX).per_field(FIELD_MAX);
     let constraints = Constraints::new().size_limit(limits.whole_stream(BLOB_MAX + (1 << 20)));
     let stream = request.into_body().into_data_stream();
@@ -221,6 +226,7 @@ async fn form(
             }
         }
     }
+    about.forget_empty();
     let missing = || Refusal::invalid("file", "is missing; send it with -F file=@NAME");
     let file = file.ok_or_else(missing)?;
     if file.is_empty() {

@@ -17,14 +17,16 @@ use axum::response::{IntoResponse as _, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
+use windrow_core::Timestamp;
 use windrow_core::item::Status;
+use windrow_engine::Clock as _;
 use windrow_engine::events::{EventId, Resumed};
 use windrow_pipelines::catalog::{Document, DocumentFilter, DocumentState};
 use windrow_pipelines::documents::QUEUE;
 
 use super::super::App;
 use super::super::reply::{Asked, Failed};
-use super::super::websocket::{Close, Socket, accept};
+use super::super::websocket::{Close, Heard, Socket, accept};
 use super::progress::{shown, task};
 use super::{Known, tenant};
 use crate::auth::{Denied, Scoped};
@@ -34,10 +36,14 @@ use crate::documents::progress::PHASES;
 const GATHER: Duration = Duration::from_millis(200);
 /// A client hears something at least this often.
 const BEAT: Duration = Duration::from_secs(4);
+/// What a client hears of a stream that has nothing to say.
+const BEATEN: &str = ": windrow\n\n";
 /// Events that are read at once.
 const PAGE: usize = 500;
-/// Documents that one client watches at most.
+/// Documents that one client watches at most, and that are asked of the catalog together.
 const WATCHED_MAX: usize = 200;
+/// So much later than it happened a change may come to be seen.
+const LATE_MS: u64 = 60_000;
 
 /// Somebody who watches documents.
 struct Watching {
@@ -74,8 +80,16 @@ impl Watching {
         }
         let until = tokio::time::Instant::now() + BEAT;
         loop {
+            // There may be no end of events, and then nobody waits below.
+            if self.scoped.has_ended() {
+                return News::Over;
+            }
             if self.is_owed {
-                tokio::time::sleep(GATHER).await;
+                tokio::select! {
+                    () = tokio::time::sleep(GATHER) => {}
+                    () = self.app.stops() => return News::Over,
+                    () = self.scoped.ended() => return News::Over,
+                }
                 self.is_owed = false;
                 return News::Some;
             }
@@ -122,8 +136,8 @@ pub(super) async fn progress(
     }
     let said = serde_json::to_string(&first).unwrap_or_default();
     let watching = Watching::new(app, scoped).await?;
-    let stream =
-        Stream { watching, document: known.document, said: String::new(), next: Some(said) };
+    let (document, is_over) = (known.document, false);
+    let stream = Stream { watching, document, said: String::new(), next: Some(said), is_over };
     let body = futures_util::stream::unfold(stream, |mut stream| async {
         let words = stream.next().await?;
         Some((Ok::<_, Infallible>(Bytes::from(words)), stream))
@@ -139,6 +153,8 @@ struct Stream {
     /// What was said last, and what is to be said first.
     said: String,
     next: Option<String>,
+    /// It was said that the document is gone.
+    is_over: bool,
 }
 
 impl Stream {
@@ -149,27 +165,41 @@ impl Stream {
                 self.said = next;
                 return Some(words);
             }
+            if self.is_over {
+                return None;
+            }
             match self.watching.news().await {
                 News::Over => return None,
-                News::None => return Some(": windrow\n\n".to_owned()),
+                News::None => return Some(BEATEN.to_owned()),
                 News::Some => {
-                    let found = self.found().await;
-                    let Some(document) = found else {
-                        return Some("event: gone\ndata: {}\n\n".to_owned());
+                    let now = match self.now().await {
+                        Ok(Some(now)) => now,
+                        Ok(None) => {
+                            self.is_over = true;
+                            return Some("event: gone\ndata: {}\n\n".to_owned());
+                        }
+                        // What cannot be read at this moment can at the next, also if nothing
+                        // happens any more.
+                        Err(_) => {
+                            self.watching.is_owed = true;
+                            return Some(BEATEN.to_owned());
+                        }
                     };
-                    self.document = document;
-                    // What cannot be read at this moment can at the next.
-                    let Ok(now) = shown(&self.watching.app, &self.document).await else { continue };
-                    let now = serde_json::to_string(&now).unwrap_or_default();
                     self.next = Some(now).filter(|now| *now != self.said);
                 }
             }
         }
     }
 
-    async fn found(&self) -> Option<Document> {
-        let catalog = &self.watching.app.documents.opened().await.ok()?.catalog;
-        catalog.document(&self.document.scope.tenant, self.document.id).await.ok()?
+    /// How far it is now; None if it is gone.
+    async fn now(&mut self) -> Result<Option<String>, Failed> {
+        let app = &self.watching.app;
+        let catalog = &app.documents.opened().await?.catalog;
+        let found = catalog.document(&self.document.scope.tenant, self.document.id).await?;
+        let Some(document) = found else { return Ok(None) };
+        let now = shown(app, &document).await?;
+        self.document = document;
+        Ok(Some(serde_json::to_string(&now).unwrap_or_default()))
     }
 }
 
@@ -190,7 +220,8 @@ pub(in super::super) async fn socket(
 ) -> Result<Response, Failed> {
     let tenant = tenant(whose.tenant.as_deref(), &scoped)?;
     let watching = Watching::new(app, scoped).await?;
-    let client = Client { watching, tenant, only: BTreeSet::new(), known: HashMap::new() };
+    let (only, known, looked) = (BTreeSet::new(), HashMap::new(), Timestamp::ZERO);
+    let client = Client { watching, tenant, only, known, looked };
     accept(&headers, move |socket| client.serve(socket))
 }
 
@@ -200,8 +231,9 @@ struct Client {
     tenant: Arc<str>,
     /// The documents it wants to hear of; all if none.
     only: BTreeSet<Uuid>,
-    /// How they stood when they were last looked at.
+    /// How they stood when they were last looked at, and when that was.
     known: HashMap<Uuid, Stand>,
+    looked: Timestamp,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -210,16 +242,26 @@ struct Stand {
     state: DocumentState,
 }
 
+impl Stand {
+    /// One that was added a moment ago.
+    const NEW: Stand = Stand { phases: [Status::Pending; 3], state: DocumentState::Building };
+
+    fn has_ended(&self) -> bool {
+        matches!(self.state, DocumentState::Live | DocumentState::Failed)
+    }
+}
+
 impl Client {
     async fn serve(mut self, mut socket: Socket) {
         let _heard = socket.send(&json!({"event": "connected"}).to_string()).await;
-        // How everything stands at first is no news.
-        let _known = self.look().await;
+        self.look_around().await;
         loop {
             let sent = tokio::select! {
-                asked = socket.receive() => match asked {
-                    None => return,
-                    Some(asked) => {
+                heard = socket.receive() => match heard {
+                    Heard::Gone => return,
+                    Heard::Close(why) => return socket.close(why).await,
+                    Heard::Ping(payload) => socket.pong(&payload).await,
+                    Heard::Text(asked) => {
                         let answers = self.answers(&asked).await;
                         send_all(&mut socket, answers).await
                     }
@@ -266,12 +308,16 @@ impl Client {
             }
             (Some("unsubscribe"), Ok(ids)) if ids.is_empty() => {
                 self.only.clear();
+                self.look_around().await;
                 vec![json!({"event": "unsubscribed"})]
             }
             (Some("unsubscribe"), Ok(ids)) => {
                 ids.iter().for_each(|id| {
                     self.only.remove(id);
                 });
+                if self.only.is_empty() {
+                    self.look_around().await;
+                }
                 ids.iter().map(|id| json!({"event": "unsubscribed", "document_id": id})).collect()
             }
             (Some("subscribe" | "unsubscribe"), _) => wrong("document_id: must be a document's id"),
@@ -279,50 +325,87 @@ impl Client {
         }
     }
 
+    /// Looks at everything for the first time: how it stands is no news.
+    async fn look_around(&mut self) {
+        let _known = self.look().await;
+    }
+
     /// Looks at all that is watched, and says what is new.
     async fn look(&mut self) -> Vec<Value> {
         let mut told = Vec::new();
+        let began = self.watching.scoped.clock().now();
         // What cannot be read at this moment can at the next.
-        let Ok(documents) = self.watched().await else { return told };
-        let looked_at: BTreeSet<Uuid> = documents.iter().map(|document| document.id).collect();
-        for document in documents {
+        let Ok(Watched { listed, others }) = self.watched().await else {
+            self.watching.is_owed = true;
+            return told;
+        };
+        let lasting: BTreeSet<Uuid> = listed.iter().map(|document| document.id).collect();
+        let mut seen = BTreeSet::new();
+        for document in listed.into_iter().chain(others) {
+            seen.insert(document.id);
             let Ok(Some(progress)) = self.watching.app.documents.progress(&document).await else {
                 continue;
             };
             let phases = progress.phases.map(|phase| phase.status);
             let now = Stand { phases, state: document.state };
             let before = self.known.insert(document.id, now);
-            // One that was not known yet is news as far as it has come since it was added.
-            let began = Stand { phases: [Status::Pending; 3], state: DocumentState::Building };
-            told.extend(changes(&document, before.unwrap_or(began), now, progress.percent));
+            let is_wanted = self.only.contains(&document.id);
+            // One that was not known yet is news as far as it has come since it was added; but not
+            // if it only came to be among the last, because later ones were deleted.
+            let is_old = !is_wanted && document.changed_at.plus(LATE_MS) < self.looked;
+            let unknown = if is_old && now.has_ended() { now } else { Stand::NEW };
+            told.extend(changes(&document, before.unwrap_or(unknown), now, progress.percent));
         }
-        self.known.retain(|id, _| looked_at.contains(id));
+        self.known.retain(|id, stand| {
+            // Whatever has ended and is looked at no more was told.
+            seen.contains(id) && (lasting.contains(id) || !stand.has_ended())
+        });
+        self.looked = began;
         told
     }
 
-    async fn watched(&self) -> Result<Vec<Document>, Failed> {
+    async fn watched(&self) -> Result<Watched, Failed> {
+        let mut watched = Watched::default();
         let documents = &self.watching.app.documents;
         if !documents.is_begun().await? {
-            return Ok(Vec::new());
+            return Ok(watched);
         }
         let catalog = &documents.opened().await?.catalog;
-        let mut all = Vec::new();
-        if self.only.is_empty() {
-            // What was added last is looked at too: it may be done between two looks.
-            for state in [None, Some(DocumentState::Building), Some(DocumentState::Updating)] {
-                let filter = DocumentFilter { state, ..DocumentFilter::of(&*self.tenant) };
-                all.extend(catalog.documents(filter, None, WATCHED_MAX as u32).await?);
+        if !self.only.is_empty() {
+            for id in &self.only {
+                watched.listed.extend(catalog.document(&self.tenant, *id).await?);
             }
-            let mut seen = BTreeSet::new();
-            all.retain(|document: &Document| seen.insert(document.id));
+            return Ok(watched);
         }
-        let seen: BTreeSet<Uuid> = all.iter().map(|document| document.id).collect();
-        let known = self.known.keys().filter(|_| self.only.is_empty());
-        for id in self.only.iter().chain(known).filter(|id| !seen.contains(id)) {
-            all.extend(catalog.document(&self.tenant, *id).await?);
+        // What was added last is looked at too: it may be done between two looks.
+        let filter = DocumentFilter::of(&*self.tenant);
+        watched.listed = catalog.documents(filter.clone(), None, WATCHED_MAX as u32).await?;
+        for state in [DocumentState::Building, DocumentState::Updating] {
+            let (filter, mut after) =
+                (DocumentFilter { state: Some(state), ..filter.clone() }, None);
+            loop {
+                let slice = catalog.documents(filter.clone(), after, WATCHED_MAX as u32).await?;
+                let Some(last) = slice.last() else { break };
+                after = Some(last.cursor());
+                watched.listed.extend(slice);
+            }
         }
-        Ok(all)
+        let mut seen = BTreeSet::new();
+        watched.listed.retain(|document: &Document| seen.insert(document.id));
+        for id in self.known.keys().filter(|id| !seen.contains(id)) {
+            watched.others.extend(catalog.document(&self.tenant, *id).await?);
+        }
+        Ok(watched)
     }
+}
+
+/// The documents that a client is told of.
+#[derive(Default)]
+struct Watched {
+    /// Those that it named; or all that are being built, and those that were added last.
+    listed: Vec<Document>,
+    /// Those that were among them at the last look.
+    others: Vec<Document>,
 }
 
 /// What a client is told about a document that stands otherwise than before.
@@ -361,4 +444,40 @@ async fn send_all(socket: &mut Socket, all: Vec<Value>) -> std::io::Result<()> {
         socket.send(&one.to_string()).await?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may")]
+
+    use windrow_core::command::NewItem;
+    use windrow_core::item::Body as ItemBody;
+
+    use super::*;
+    use crate::auth::{Role, Wanted as Token};
+    use crate::cli::place::Place;
+    use crate::store::Open;
+
+    /// Whether that was so was asked only when nothing happened.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn whoever_may_come_in_no_more_hears_nothing_more_however_much_happens() {
+        let dir = std::env::temp_dir().join(format!("windrow-news-{}", std::process::id()));
+        let open = Open::at(Place::Directory(dir.clone())).await.unwrap();
+        let app = App::alone(Arc::clone(&open.queue)).await;
+        let anybody = app.book.authenticate(None).await.unwrap();
+        let scoped = Scoped::new(&app.queue, &app.book, anybody);
+        let mut watching = Watching::new(Arc::clone(&app), scoped.clone()).await.unwrap();
+        let item = || vec![NewItem::new(ItemBody::new("t", QUEUE))];
+        scoped.enqueue(item(), None).await.unwrap();
+        assert_eq!(watching.news().await, News::Some);
+        scoped.enqueue(item(), None).await.unwrap();
+        // From the first token on nobody comes in without one.
+        let (name, role) = ("first".to_owned(), Role::Admin);
+        app.book.create(Token { name, role, tenant: None, expires: None }).await.unwrap();
+        assert_eq!(watching.news().await, News::Over);
+        watching.is_owed = true;
+        assert_eq!(watching.news().await, News::Over, "also while events gather");
+        drop((app, scoped, watching, open));
+        std::fs::remove_dir_all(dir).unwrap();
+    }
 }
