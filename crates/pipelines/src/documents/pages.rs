@@ -42,7 +42,7 @@ impl Parts {
     pub(super) async fn pages(&self, job: &Job<Unread>) -> Handled<Done> {
         let about = about(job).map_err(Fault::undone)?;
         if is_removal(job) {
-            return self.remove_document(&about).await;
+            return self.remove_document(job.tenant(), &about).await;
         }
         let gate = Gate::of_document(&job.work().body.route);
         match self.split(job.tenant(), &about, gate).await {
@@ -50,8 +50,8 @@ impl Parts {
             Err(fault) => {
                 if let Fault::Bad(why) = &fault {
                     // What is bad now will be; if this is not heard, the item says it all the same.
-                    let failure = Some(why.clone());
-                    let _noted = self.catalog.fail_generation(about.generation(), failure).await;
+                    let (tenant, at) = (job.tenant(), about.generation());
+                    let _noted = self.keeping.fail_generation(tenant, at, why.clone()).await;
                 }
                 Err(fault.undone())
             }
@@ -68,7 +68,7 @@ impl Parts {
             let why = format!("it has {pages} pages, and no more than {PAGES_MAX} can wait for ");
             return Err(Fault::bad(why + "each other; add it with gate = item"));
         }
-        self.catalog.begin_pages(about.generation(), pages).await?;
+        self.keeping.begin_pages(tenant, about.generation(), pages).await?;
         let route = gate.page();
         Ok((1..=pages).map(|number| page_child(about, number, &route)).collect())
     }
@@ -81,7 +81,8 @@ impl Parts {
             Err(fault) => {
                 if let (Fault::Bad(why), Some(number)) = (&fault, about.page) {
                     let outcome = PageOutcome::Without { reason: why.clone() };
-                    let _noted = self.catalog.put_page(about.page(number), outcome).await;
+                    let page = about.page(number);
+                    let _noted = self.keeping.put_page(job.tenant(), page, outcome).await;
                 }
                 Err(fault.undone())
             }
@@ -90,11 +91,11 @@ impl Parts {
 
     async fn read(&self, tenant: &str, about: &About) -> Result<(), Fault> {
         let number = about.page.ok_or_else(|| Fault::bad("the item does not say which page"))?;
-        let (of, now) = (MemoOf::new(tenant, PHASE), self.clock.now());
+        let of = MemoOf::new(tenant, PHASE);
         let version = self.reader.version();
         let parameters = format!("{} page {number}", about.media_type);
         let key = MemoKey::of(&about.file, PHASE, "reader", &version, &parameters);
-        let known = self.catalog.memo_get(&of, vec![key], now).await?.pop().flatten();
+        let known = self.keeping.remembered(&of, vec![key]).await?.pop().flatten();
         let known = known.and_then(|bytes| serde_json::from_slice::<(String, String)>(&bytes).ok());
         let (how, markdown) = match known {
             Some(known) => known,
@@ -103,12 +104,12 @@ impl Parts {
                 let read = self.reader.read(&file, &about.media_type, number).await?;
                 let made = (read.how.to_owned(), read.markdown);
                 let bytes = serde_json::to_vec(&made).map_err(Fault::bad)?;
-                self.catalog.memo_put(&of, vec![(key, bytes)], now).await?;
+                self.keeping.remember(&of, vec![(key, bytes)]).await?;
                 made
             }
         };
         let hash = content_hash(&markdown);
         let outcome = PageOutcome::Read { markdown, how, hash };
-        Ok(self.catalog.put_page(about.page(number), outcome).await?)
+        Ok(self.keeping.put_page(tenant, about.page(number), outcome).await?)
     }
 }

@@ -16,31 +16,23 @@ impl Parts {
             return Ok(Done::complete());
         }
         let at = about(job).map_err(Fault::undone)?.generation();
-        let removed = self.make_live(at).await.map_err(Fault::undone)?;
+        let removed = self.make_live(job.tenant(), at).await.map_err(Fault::undone)?;
         let told =
             json!({"document": at.document, "generation": at.generation, "removed": removed});
         Ok(Done::complete().result(&told))
     }
 
-    async fn make_live(&self, at: GenerationKey) -> Result<Vec<u32>, Fault> {
-        let old = match self.catalog.publish(at, self.clock.now()).await? {
+    async fn make_live(&self, tenant: &str, at: GenerationKey) -> Result<Vec<u32>, Fault> {
+        let old = match self.keeping.publish(tenant, at).await? {
             Published::Live { old } => old,
             Published::Superseded { live } => {
                 return Err(Fault::Gone(format!("generation {live} is live")));
             }
         };
         for generation in &old {
-            self.remove(GenerationKey { generation: *generation, ..at }).await?;
+            let old = GenerationKey { generation: *generation, ..at };
+            self.keeping.remove_generation(tenant, old).await?;
         }
         Ok(old)
-    }
-
-    /// Removes a generation everywhere. To repeat it is harmless.
-    pub(super) async fn remove(&self, at: GenerationKey) -> Result<(), Fault> {
-        if let Some(vectors) = &self.vectors {
-            vectors.remove_generation(at.document, at.generation).await?;
-        }
-        self.graph.remove_generation(at).await?;
-        Ok(self.catalog.remove_generation(at).await?)
     }
 }

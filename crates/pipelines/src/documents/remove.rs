@@ -12,15 +12,13 @@ use windrow_core::queue::{Error, Queue};
 use windrow_core::{ItemId, Timestamp};
 
 use super::add::NotAdded;
+use super::at_hand::SINKS;
 use super::fault::Fault;
 use super::{About, DOCUMENT, Gate, Parts, QUEUE};
-use crate::catalog::{Catalog, Deleted, Document};
+use crate::catalog::{Catalog, Document};
 
 /// What an item is to do with its document.
 pub(super) const DELETE: &str = "delete";
-/// Where a document goes from besides the catalog.
-const VECTORS: &str = "vectors";
-const GRAPH: &str = "graph";
 
 /// Lets a document go. None if there is none.
 pub async fn remove<Q: Queue>(
@@ -31,7 +29,7 @@ pub async fn remove<Q: Queue>(
     now: Timestamp,
 ) -> Result<Option<ItemId>, NotAdded> {
     let Some(known) = catalog.document(tenant, document).await? else { return Ok(None) };
-    let sinks = vec![VECTORS.to_owned(), GRAPH.to_owned()];
+    let sinks = SINKS.map(str::to_owned).to_vec();
     if !catalog.begin_delete(tenant, document, sinks, now).await? {
         return Ok(None);
     }
@@ -77,25 +75,8 @@ pub(super) fn is_removal(job: &Job<Unread>) -> bool {
 
 impl Parts {
     /// Removes a document everywhere.
-    pub(super) async fn remove_document(&self, about: &About) -> Handled<Done> {
-        let removed = self.removed(about).await;
-        removed.map(|()| Done::complete()).map_err(Fault::undone)
-    }
-
-    async fn removed(&self, about: &About) -> Result<(), Fault> {
-        if let Some(vectors) = &self.vectors {
-            for generation in 1..=about.generation {
-                vectors.remove_generation(about.document, generation).await?;
-            }
-        }
-        self.catalog.confirm_delete(about.document, VECTORS).await?;
-        self.graph.remove_document(about.document).await?;
-        self.catalog.confirm_delete(about.document, GRAPH).await?;
-        match self.catalog.delete_document(about.document).await? {
-            Deleted::Gone => Ok(()),
-            Deleted::Waiting { sinks } => {
-                Err(Fault::passing(format!("not confirmed yet: {}", sinks.join(", "))))
-            }
-        }
+    pub(super) async fn remove_document(&self, tenant: &str, about: &About) -> Handled<Done> {
+        let removed = self.keeping.remove_document(tenant, about.document, about.generation).await;
+        removed.map(|()| Done::complete()).map_err(|error| Fault::from(error).undone())
     }
 }

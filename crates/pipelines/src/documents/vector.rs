@@ -13,11 +13,8 @@ use windrow_client::worker::{Handled, Job, Undone, Unread};
 
 use super::batch::Batches;
 use super::fault::Fault;
-use super::{Parts, bytes_of};
-use crate::adapters::vectors::Point;
-use crate::catalog::{
-    ChunkId, ChunkText, MemoKey, MemoOf, NewVector, content_hash, embedder, vector_bytes, vector_of,
-};
+use super::{Parts, Piece, bytes_of};
+use crate::catalog::{ChunkId, MemoKey, MemoOf, content_hash, embedder, vector_bytes, vector_of};
 use crate::text::skip::{Phase, Subject, skip};
 
 /// Chunks that are embedded together at most.
@@ -73,7 +70,7 @@ impl Parts {
     ) -> Result<HashMap<ChunkId, Result<Embedded, Fault>>, Fault> {
         let mut each = HashMap::new();
         let (mut chunks, mut vectors) = (Vec::new(), Vec::new());
-        for chunk in self.catalog.chunk_texts(tenant, ids).await? {
+        for chunk in self.keeping.pieces(tenant, ids).await? {
             let text = Some(&*chunk.text);
             let subject =
                 Subject { file_name: &chunk.name, document_type: None, text, disabled: false };
@@ -85,16 +82,21 @@ impl Parts {
             }
         }
         let made = self.vectors_of(tenant, &chunks).await?;
-        for (chunk, vector) in chunks.iter().zip(made) {
+        for (chunk, vector) in chunks.into_iter().zip(made) {
             match vector {
-                Ok(vector) => vectors.push((chunk, vector)),
+                Ok(vector) => {
+                    each.insert(chunk.id, Ok(Embedded::Done));
+                    vectors.push((chunk, vector));
+                }
                 Err(fault) => {
                     each.insert(chunk.id, Err(fault));
                 }
             }
         }
-        self.keep(tenant, &vectors).await?;
-        each.extend(vectors.iter().map(|(chunk, _)| (chunk.id, Ok(Embedded::Done))));
+        if !vectors.is_empty() {
+            let by = embedder(self.embedder.name(), self.embedder.version());
+            self.keeping.put_vectors(tenant, vectors, &by).await?;
+        }
         Ok(each)
     }
 
@@ -102,16 +104,15 @@ impl Parts {
     async fn vectors_of(
         &self,
         tenant: &str,
-        chunks: &[ChunkText],
+        chunks: &[Piece],
     ) -> Result<Vec<Result<Vec<f32>, Fault>>, Fault> {
         let (name, version) = (self.embedder.name(), self.embedder.version());
-        let (of, now) = (MemoOf::new(tenant, PHASE), self.clock.now());
-        let key =
-            |chunk: &ChunkText| MemoKey::of(&content_hash(&chunk.text), PHASE, name, version, "");
+        let of = MemoOf::new(tenant, PHASE);
+        let key = |chunk: &Piece| MemoKey::of(&content_hash(&chunk.text), PHASE, name, version, "");
         let keys: Vec<MemoKey> = chunks.iter().map(key).collect();
         let mut made: Vec<Option<Result<Vec<f32>, Fault>>> = vec![None; chunks.len()];
         if self.embedder.is_paid() {
-            let known = self.catalog.memo_get(&of, keys.clone(), now).await?;
+            let known = self.keeping.remembered(&of, keys.clone()).await?;
             for (made, known) in made.iter_mut().zip(known) {
                 *made = known.and_then(|bytes| vector_of(&bytes).ok()).map(Ok);
             }
@@ -127,44 +128,10 @@ impl Parts {
             made[at] = Some(embedded.map_err(Fault::from));
         }
         if self.embedder.is_paid() && !remember.is_empty() {
-            self.catalog.memo_put(&of, remember, now).await?;
+            self.keeping.remember(&of, remember).await?;
         }
         let unmade = || Err(Fault::passing("the embedder did not answer for this text"));
         Ok(made.into_iter().map(|made| made.unwrap_or_else(unmade)).collect())
-    }
-
-    /// Puts vectors where they are searched, and notes that they are there.
-    async fn keep(&self, tenant: &str, vectors: &[(&ChunkText, Vec<f32>)]) -> Result<(), Fault> {
-        if vectors.is_empty() {
-            return Ok(());
-        }
-        match &self.vectors {
-            Some(store) => {
-                let tenant: Arc<str> = tenant.into();
-                let point = |chunk: &ChunkText| Point {
-                    id: chunk.id.0,
-                    document: chunk.page.document,
-                    generation: chunk.page.generation,
-                    page: chunk.page.number,
-                    tenant: Arc::clone(&tenant),
-                    collection: chunk.collection.as_str().into(),
-                };
-                let points: Vec<_> =
-                    vectors.iter().map(|(chunk, vector)| (point(chunk), vector.clone())).collect();
-                store.put(&points).await?;
-            }
-            None => {
-                let new = |(chunk, vector): &(&ChunkText, Vec<f32>)| NewVector {
-                    chunk: chunk.id,
-                    vector: vector.clone(),
-                };
-                self.catalog.put_vectors(vectors.iter().map(new).collect()).await?;
-            }
-        }
-        let ids = vectors.iter().map(|(chunk, _)| chunk.id).collect();
-        let by = embedder(self.embedder.name(), self.embedder.version());
-        self.catalog.mark_embedded(ids, &by).await?;
-        Ok(())
     }
 }
 

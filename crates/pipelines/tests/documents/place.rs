@@ -19,8 +19,8 @@ use windrow_pipelines::adapters::extract::cooccurrence::Cooccurrence;
 use windrow_pipelines::adapters::graph::in_catalog::InCatalog;
 use windrow_pipelines::catalog::{Catalog, GenerationKey, Scope, Sqlite};
 use windrow_pipelines::documents::{
-    Added, Clock, Files, Gate, NewFile, Parts, Plan, QUEUE, Reader, TextFiles, Workers, add,
-    media_type, remove, settings,
+    Added, AtHand, Clock, Files, Gate, NewFile, Parts, Plan, QUEUE, Reader, TextFiles, Workers,
+    add, media_type, remove, settings,
 };
 use windrow_pipelines::search::hybrid::{Nearest, Query, Search};
 use windrow_pipelines::search::index::Index;
@@ -109,14 +109,16 @@ impl<S: Store> Place<S> {
     /// Starts workers with parts that are not the plain ones.
     pub(crate) async fn start_with(&self, change: impl FnOnce(&mut Parts)) -> Workers {
         let mut parts = Parts {
-            catalog: Arc::clone(&self.catalog),
+            keeping: Arc::new(AtHand {
+                catalog: Arc::clone(&self.catalog),
+                vectors: None,
+                graph: Arc::new(InCatalog::new(Arc::clone(&self.catalog))),
+                clock: Arc::new(Wall),
+            }),
             files: Arc::clone(&self.files) as Arc<dyn Files>,
             reader: Arc::new(TextFiles),
             embedder: Arc::new(Hashed),
-            vectors: None,
             extractor: Some(Arc::new(Cooccurrence::default())),
-            graph: Arc::new(InCatalog::new(Arc::clone(&self.catalog))),
-            clock: Arc::new(Wall),
             limits: Default::default(),
         };
         change(&mut parts);

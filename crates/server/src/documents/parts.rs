@@ -18,7 +18,7 @@ use windrow_pipelines::adapters::pdf::Pdf;
 use windrow_pipelines::adapters::reader::AnyFile;
 use windrow_pipelines::adapters::vectors::{Vectors, VectorsError, pgvector, qdrant};
 use windrow_pipelines::catalog::{self, Catalog, CatalogError};
-use windrow_pipelines::documents::{self, Parts};
+use windrow_pipelines::documents::{self, AtHand, Parts};
 use windrow_pipelines::search::hybrid::{Nearest, Search};
 use windrow_pipelines::search::index::Index;
 
@@ -81,16 +81,19 @@ pub(super) async fn opened(
     let (known, embeds) = (Arc::clone(&catalog), Arc::clone(&embedder));
     let search = Search { catalog: known, embedder: embeds, nearest };
     let in_catalog = || Arc::new(InCatalog::new(Arc::clone(&catalog))) as Arc<dyn Graph>;
+    let keeping = AtHand {
+        vectors,
+        graph: graph.unwrap_or_else(in_catalog),
+        clock: Arc::new(QueueClock(Arc::clone(&queue))),
+        catalog: Arc::clone(&catalog),
+    };
     let parts = Parts {
-        files: Arc::new(Copies::new(Arc::clone(&queue), beside.directory())),
+        keeping: Arc::new(keeping),
+        files: Arc::new(Copies::new(queue, beside.directory())),
         reader: Arc::new(reader.clone()),
         embedder,
-        vectors,
         extractor,
-        graph: graph.unwrap_or_else(in_catalog),
-        clock: Arc::new(QueueClock(queue)),
         limits: Default::default(),
-        catalog: Arc::clone(&catalog),
     };
     Ok(Opened { catalog, search, parts, reader })
 }
