@@ -21,6 +21,7 @@ mod publish;
 mod read;
 mod remove;
 mod route;
+mod stages;
 mod vector;
 mod work;
 
@@ -45,6 +46,7 @@ pub use self::keeping::{Keeping, Kept, Piece, Unkept};
 pub use self::read::{PageText, ReadError, Reader, TextFiles, media_type, said_type};
 pub use self::remove::remove;
 pub use self::route::{CHUNK_BITS, Gate};
+pub use self::stages::{CHOICES, NotAStage, Stages};
 pub use self::work::{Plan, Workers};
 
 /// The queue of documents.
