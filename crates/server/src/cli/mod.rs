@@ -33,6 +33,7 @@ mod schedule;
 mod search;
 mod serve;
 mod show;
+mod stages;
 mod token;
 mod top;
 mod up;

@@ -3,12 +3,15 @@
 //! What reads a file wants a path. The bytes are a blob of the queue, wherever the queue keeps
 //! those; a copy is made when a file is first read and stays while it is used and there is room.
 
+use std::fmt;
 use std::io::Write as _;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use futures_util::future::BoxFuture;
+use sha2::{Digest as _, Sha256};
 use tokio::sync::Mutex;
 use windrow_core::item::BlobRef;
 use windrow_pipelines::documents::Files;
@@ -23,10 +26,21 @@ const ROOM: u64 = 1 << 30;
 /// What was used so shortly ago may be in use.
 const IN_USE: Duration = Duration::from_secs(600);
 
+/// Where the bytes of blobs come from.
+pub(crate) trait Source: fmt::Debug + Send + Sync {
+    /// The next bytes of a blob from one of them on, as many as come at once.
+    fn piece<'a>(
+        &'a self,
+        tenant: &'a str,
+        file: BlobRef,
+        at: u64,
+    ) -> BoxFuture<'a, Result<Vec<u8>, String>>;
+}
+
 /// Copies of blobs.
 #[derive(Debug)]
-pub(super) struct Copies {
-    queue: Arc<Queue>,
+pub(crate) struct Copies {
+    source: Arc<dyn Source>,
     dir: PathBuf,
     /// Whether it goes with the process.
     is_ours: bool,
@@ -35,13 +49,17 @@ pub(super) struct Copies {
 }
 
 impl Copies {
-    /// Copies below a store's directory, or where the system keeps what goes with a process.
-    pub(super) fn new(queue: Arc<Queue>, beside: Option<&Path>) -> Copies {
-        let (dir, is_ours) = match beside {
-            Some(beside) => (beside.join(DIRECTORY), false),
-            None => (apart(), true),
-        };
-        Copies { queue, dir, is_ours, making: Mutex::new(()) }
+    /// Copies of a store's blobs below its directory, or where the system keeps what goes with a
+    /// process.
+    pub(super) fn of_store(queue: Arc<Queue>, beside: Option<&Path>) -> Copies {
+        let dir = beside.map(|beside| beside.join(DIRECTORY));
+        Copies::new(Arc::new(Stored(queue)), dir)
+    }
+
+    /// Copies in a directory, or where the system keeps what goes with a process.
+    pub(crate) fn new(source: Arc<dyn Source>, dir: Option<PathBuf>) -> Copies {
+        let is_ours = dir.is_none();
+        Copies { source, dir: dir.unwrap_or_else(apart), is_ours, making: Mutex::new(()) }
     }
 
     async fn copy(&self, tenant: &str, file: BlobRef) -> Result<PathBuf, String> {
@@ -54,23 +72,47 @@ impl Copies {
             return Ok(path);
         }
         let said = |error: std::io::Error| format!("{}: {error}", self.dir.display());
-        std::fs::create_dir_all(&self.dir).map_err(said)?;
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.dir).map_err(said)?;
         make_room(&self.dir, file.len).map_err(said)?;
-        let part = path.with_extension("part");
+        // Another process may make the same one.
+        let part = path.with_extension(format!("{}.part", std::process::id()));
         let mut copy = std::fs::File::create(&part).map_err(said)?;
-        let mut at = 0;
+        let (mut at, mut hash) = (0, Sha256::new());
         while at < file.len {
-            let piece = self.queue.store().read(tenant, file, at, PIECE).await;
+            let piece = self.source.piece(tenant, file, at).await;
             let piece = piece.map_err(|error| format!("the file cannot be read: {error}"))?;
             if piece.is_empty() {
                 return Err("the file ends too early".to_owned());
             }
             at += piece.len() as u64;
+            hash.update(&piece);
             copy.write_all(&piece).map_err(said)?;
+        }
+        if at != file.len || <[u8; 32]>::from(hash.finalize()) != file.hash {
+            let _removed = std::fs::remove_file(&part);
+            return Err("the bytes that came are not those of the file".to_owned());
         }
         // From here on it has its name, and all of it.
         std::fs::rename(&part, &path).map_err(said)?;
         Ok(path)
+    }
+}
+
+/// Blobs of a store.
+#[derive(Debug)]
+struct Stored(Arc<Queue>);
+
+impl Source for Stored {
+    fn piece<'a>(
+        &'a self,
+        tenant: &'a str,
+        file: BlobRef,
+        at: u64,
+    ) -> BoxFuture<'a, Result<Vec<u8>, String>> {
+        Box::pin(async move {
+            let piece = self.0.store().read(tenant, file, at, PIECE).await;
+            piece.map_err(|error| error.to_string())
+        })
     }
 }
 
@@ -103,8 +145,11 @@ fn make_room(dir: &Path, wanted: u64) -> std::io::Result<()> {
         if held + wanted <= ROOM || is_in_use {
             break;
         }
-        std::fs::remove_file(path)?;
-        held -= len;
+        match std::fs::remove_file(path) {
+            // Another process made room too.
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+            _ => held -= len,
+        }
     }
     Ok(())
 }
@@ -132,6 +177,36 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test may")]
 
     use super::*;
+
+    /// Gives out what it was made with, whatever it is asked for.
+    #[derive(Debug)]
+    struct Given(&'static [u8]);
+
+    impl Source for Given {
+        fn piece<'a>(
+            &'a self,
+            _: &'a str,
+            _: BlobRef,
+            at: u64,
+        ) -> BoxFuture<'a, Result<Vec<u8>, String>> {
+            let rest = &self.0[at as usize..];
+            Box::pin(std::future::ready(Ok(rest[..rest.len().min(3)].to_vec())))
+        }
+    }
+
+    #[tokio::test]
+    async fn bytes_that_are_not_those_of_the_file_are_not_kept() {
+        let file = BlobRef { hash: Sha256::digest(b"some words").into(), len: 10 };
+        let copies = Copies::new(Arc::new(Given(b"some wards")), None);
+        let refused = copies.copy("t", file).await.unwrap_err();
+        assert!(refused.contains("not those of the file"), "{refused}");
+        assert_eq!(std::fs::read_dir(&copies.dir).unwrap().count(), 0, "nothing is left");
+        let dir = std::env::temp_dir().join(format!("windrow-copied-{}", std::process::id()));
+        let copies = Copies::new(Arc::new(Given(b"some words")), Some(dir.clone()));
+        let path = copies.copy("t", file).await.unwrap();
+        assert_eq!(std::fs::read(path).unwrap(), b"some words");
+        std::fs::remove_dir_all(dir).unwrap();
+    }
 
     #[test]
     fn what_was_not_used_for_long_makes_room_and_what_is_in_use_stays() {

@@ -6,11 +6,13 @@
 //!
 //! [`parts`] makes of the configuration what the stages work with, [`files`] has the files on this
 //! machine while they are read, and [`left`] takes back what this server held when it was killed.
+//! [`said`] is what stages read and write over the wire, where others do them.
 
-mod files;
+pub(crate) mod files;
 mod left;
 mod parts;
 pub(crate) mod progress;
+pub(crate) mod said;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,10 +25,11 @@ use windrow_core::item::BlobRef;
 use windrow_core::ports::{Store as _, StoreError};
 use windrow_core::{ItemId, Timestamp};
 use windrow_engine::Clock as _;
+use windrow_pipelines::adapters::embed::Embedder;
 use windrow_pipelines::adapters::reader::AnyFile;
 use windrow_pipelines::catalog::{Catalog, CatalogError, Generation, Postgres, Sqlite};
 use windrow_pipelines::documents::{
-    self, Added, NewFile, NotAdded, Parts, QUEUE, ReadError, Workers, add, remove,
+    self, Added, Keeping, NewFile, NotAdded, Parts, QUEUE, ReadError, Stages, Workers, add, remove,
 };
 use windrow_pipelines::postgres;
 use windrow_pipelines::search::hybrid::Search;
@@ -39,7 +42,7 @@ use crate::http::App;
 use crate::logs;
 use crate::store::Queue;
 
-pub(crate) use parts::check;
+pub(crate) use parts::{Misfit, check, elsewhere};
 
 /// The catalog's file beside an embedded store.
 const CATALOG: &str = "catalog.db";
@@ -166,6 +169,11 @@ impl Documents {
         }
     }
 
+    /// The stages that this server does itself.
+    pub(crate) fn stages(&self) -> Stages {
+        if self.config.enabled { self.config.plan.stages } else { Stages::NONE }
+    }
+
     /// Takes a file in, whose bytes are stored.
     pub(crate) async fn add(&self, file: NewFile) -> Result<Added, NotAdded> {
         let opened = self.opened().await?;
@@ -286,6 +294,16 @@ impl Documents {
 }
 
 impl Opened {
+    /// What stages read and write.
+    pub(crate) fn keeping(&self) -> &dyn Keeping {
+        &*self.parts.keeping
+    }
+
+    /// Who makes the vectors that are searched.
+    pub(crate) fn embedder(&self) -> &dyn Embedder {
+        &*self.parts.embedder
+    }
+
     /// A picture of a page, in PNG.
     pub(crate) async fn picture(
         &self,

@@ -18,7 +18,7 @@ use windrow_pipelines::adapters::pdf::Pdf;
 use windrow_pipelines::adapters::reader::AnyFile;
 use windrow_pipelines::adapters::vectors::{Vectors, VectorsError, pgvector, qdrant};
 use windrow_pipelines::catalog::{self, Catalog, CatalogError};
-use windrow_pipelines::documents::{self, AtHand, Parts};
+use windrow_pipelines::documents::{self, AtHand, Files, Keeping, Parts};
 use windrow_pipelines::search::hybrid::{Nearest, Search};
 use windrow_pipelines::search::index::Index;
 
@@ -64,6 +64,18 @@ fn made(config: &config::Documents) -> Result<Made, Misfit> {
     })
 }
 
+/// The parts of whoever does stages elsewhere: what is kept, and the files, are a server's. With
+/// the reader, which knows what it misses here.
+pub(crate) fn elsewhere(
+    config: &config::Documents,
+    keeping: Arc<dyn Keeping>,
+    files: Arc<dyn Files>,
+) -> Result<(Parts, AnyFile), Misfit> {
+    let Made { reader, embedder, extractor, .. } = made(config)?;
+    let (seen, limits) = (Arc::new(reader.clone()), Default::default());
+    Ok((Parts { keeping, files, reader: seen, embedder, extractor, limits }, reader))
+}
+
 /// The parts around a catalog.
 pub(super) async fn opened(
     config: &config::Documents,
@@ -89,7 +101,7 @@ pub(super) async fn opened(
     };
     let parts = Parts {
         keeping: Arc::new(keeping),
-        files: Arc::new(Copies::new(queue, beside.directory())),
+        files: Arc::new(Copies::of_store(queue, beside.directory())),
         reader: Arc::new(reader.clone()),
         embedder,
         extractor,
