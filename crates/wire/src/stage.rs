@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::de::Error as _;
+use serde::de::{Error as _, Unexpected};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::bytes::{Base64, Json};
@@ -281,9 +281,10 @@ impl<'de, const N: usize> Deserialize<'de> for Hex<N> {
         let bytes = pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?));
         let bytes = bytes.collect::<Option<Vec<u8>>>().filter(|_| rest.is_empty());
         let bytes = bytes.and_then(|bytes| bytes.try_into().ok());
-        bytes
-            .map(Hex)
-            .ok_or_else(|| D::Error::custom(format!("must be {} small hexadecimal digits", 2 * N)))
+        bytes.map(Hex).ok_or_else(|| {
+            let expected = format!("{} small hexadecimal digits", 2 * N);
+            D::Error::invalid_value(Unexpected::Str(&text), &expected.as_str())
+        })
     }
 }
 

@@ -92,7 +92,7 @@ enum Command {
     Enqueue(Box<enqueue::Args>),
     /// Run a command for every item of a queue.
     Work(Box<work::Args>),
-    /// Run the workers that a configuration declares, here, for a server anywhere.
+    /// Do work of a server here: stages of documents, or by the commands that a configuration declares.
     Worker(Box<worker::Args>),
     /// Take items, with a lease on them.
     Claim(lease::Claim),

@@ -445,7 +445,7 @@ fn a_worker_of_one_tenant_gets_at_no_pages_of_another() {
     let graph = call(b, "b", json!({"write": {"put_graph": graph}}));
     assert!(graph.json()["gone"].is_object(), "{}", graph.text);
     let (state, markdown) = (shown()["state"].clone(), call(a, "a", read.clone()).json());
-    assert_eq!((state, markdown), (json!("live"), json!({"markdown": {"markdown": "x"}})));
+    assert_eq!((state, markdown), (json!("live"), json!({"markdown": {"markdown": "x\n"}})));
 
     // What a tenant may do with its own, so that the test could fail.
     assert_eq!(call(a, "a", pieces).json()["pieces"][0]["text"], "x");

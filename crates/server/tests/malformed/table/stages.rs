@@ -27,7 +27,7 @@ pub(crate) const CLASSES: &[Class] = &[
     class("a stage call with a parameter that there is not", BAD, "unknown field", |d| {
         call(d, &format!("?version=1&{}=1", d.word(4, 9)), "{}")
     }),
-    class("a stage call that there is not", BAD, "unknown variant", |d| {
+    class("a stage call that there is not", BAD, "expected", |d| {
         read(d, &format!(r#"{{"{}":{{}}}}"#, d.word(3, 12)))
     }),
     class("a stage call without what it is about", BAD, "missing field", |d| {
