@@ -1,8 +1,8 @@
 //! Keeping: where stages find what is known of a document, and leave what they make of it.
 //!
 //! A stage sees this and no catalog, no store of vectors and no graph, so that it is the same where
-//! those are at hand (`at_hand.rs`) and where a server has them. Whoever asks says whose the document
-//! is. Every write may be repeated, and says [`Unkept::Gone`] of what something newer has
+//! those are at hand (`at_hand.rs`) and where a server has them. Whoever asks says whose the
+//! document is. Every write may be repeated, and says [`Unkept::Gone`] of what something newer has
 //! replaced. Leaves out how documents come in and how they are shown: that is the catalog's.
 
 use std::fmt;

@@ -92,7 +92,7 @@ enum Command {
     Enqueue(Box<enqueue::Args>),
     /// Run a command for every item of a queue.
     Work(Box<work::Args>),
-    /// Do work of a server here: stages of documents, or by the commands that a configuration declares.
+    /// Do a server's work here: stages of documents, and what a configuration declares.
     Worker(Box<worker::Args>),
     /// Take items, with a lease on them.
     Claim(lease::Claim),

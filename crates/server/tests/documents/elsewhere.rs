@@ -1,5 +1,5 @@
-//! Stages that a server leaves to others, done by `windrow worker` in a process of its own: the same
-//! is made, nothing is lost when it is killed, and what does not fit is said before it begins.
+//! Stages that a server leaves to others, done by `windrow worker` in a process of its own: it makes
+//! the same, loses nothing when it is killed, and says what does not fit before it begins.
 
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
