@@ -25,6 +25,7 @@ pub mod search;
 pub mod settings;
 pub mod settle;
 pub mod source;
+pub mod stage;
 pub mod time;
 mod unread;
 pub mod webhook;

@@ -21,6 +21,13 @@ pub struct AnyFile {
 }
 
 impl AnyFile {
+    /// What it needs on this machine and is not there, in words. It is waited for.
+    pub fn missing(&self) -> Vec<String> {
+        let pdf = self.pdf.is_there().err().map(|error| ReadError::from(error).to_string());
+        let ocr = self.ocr.is_there().err().map(|error| ReadError::from(error).to_string());
+        pdf.into_iter().chain(ocr).collect()
+    }
+
     /// How a page looks, in PNG. None if the file has no pages that look like something.
     pub async fn picture(
         &self,

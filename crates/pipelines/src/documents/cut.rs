@@ -8,7 +8,7 @@ use super::fault::Fault;
 use super::pages::about;
 use super::route::{CHUNK, Gate};
 use super::{About, Parts};
-use crate::catalog::{ChunkId, Hash, NewChunk, PageOutcome, content_hash};
+use crate::catalog::{ChunkId, Hash, NewChunk, content_hash};
 use crate::text::chunk::{self, Context};
 
 impl Parts {
@@ -31,8 +31,7 @@ impl Parts {
     async fn chunks(&self, tenant: &str, about: &About) -> Result<Vec<(ChunkId, Hash)>, Fault> {
         let number = about.page.ok_or_else(|| Fault::bad("the item does not say which page"))?;
         let key = about.page(number);
-        let page = self.catalog.page(tenant, key).await?;
-        let Some(PageOutcome::Read { markdown, .. }) = page.map(|page| page.outcome) else {
+        let Some(markdown) = self.keeping.markdown(tenant, key).await? else {
             return Err(Fault::Gone(key.to_string()));
         };
         let (name, limits) = (about.name.clone(), self.limits);
@@ -44,7 +43,7 @@ impl Parts {
         let chunks: Result<Vec<NewChunk>, _> = chunks.into_iter().map(new_chunk).collect();
         let chunks = chunks.map_err(Fault::bad)?;
         let hashes: Vec<Hash> = chunks.iter().map(|chunk| content_hash(&chunk.text)).collect();
-        let ids = self.catalog.put_chunks(key, chunks).await?;
+        let ids = self.keeping.put_chunks(tenant, key, chunks).await?;
         Ok(ids.into_iter().zip(hashes).collect())
     }
 }

@@ -10,9 +10,8 @@ use std::time::Duration;
 use windrow_client::worker::Undone;
 use windrow_core::trail::Class;
 
+use super::keeping::Unkept;
 use crate::adapters::embed::EmbedError;
-use crate::adapters::vectors::VectorsError;
-use crate::catalog::CatalogError;
 
 /// How long what is to be done in any case rests before it is tried again.
 const PATIENCE_MS: u64 = 30_000;
@@ -75,14 +74,12 @@ impl fmt::Display for Fault {
     }
 }
 
-impl From<CatalogError> for Fault {
-    fn from(error: CatalogError) -> Fault {
+impl From<Unkept> for Fault {
+    fn from(error: Unkept) -> Fault {
         match error {
-            CatalogError::Transient { retry_after_ms, .. } => {
-                Fault::Passing { why: error.to_string(), retry_after_ms }
-            }
-            CatalogError::Bad { why } => Fault::Bad(why),
-            CatalogError::Gone { .. } => Fault::Gone(error.to_string()),
+            Unkept::Passing { why, retry_after_ms } => Fault::Passing { why, retry_after_ms },
+            Unkept::Bad { why } => Fault::Bad(why),
+            Unkept::Gone { .. } => Fault::Gone(error.to_string()),
         }
     }
 }
@@ -92,17 +89,6 @@ impl From<EmbedError> for Fault {
         match error {
             EmbedError::Transient { why, retry_after_ms } => Fault::Passing { why, retry_after_ms },
             EmbedError::Bad { why } => Fault::Bad(why),
-        }
-    }
-}
-
-impl From<VectorsError> for Fault {
-    fn from(error: VectorsError) -> Fault {
-        match error {
-            VectorsError::Transient { why, retry_after_ms } => {
-                Fault::Passing { why, retry_after_ms }
-            }
-            VectorsError::Bad { .. } | VectorsError::Dimension { .. } => Fault::bad(error),
         }
     }
 }

@@ -6,12 +6,11 @@
 use sha2::{Digest as _, Sha256};
 use windrow_client::worker::{Handled, Job, Undone, Unread};
 
-use super::Parts;
 use super::fault::Fault;
 use super::vector::chunk_of;
+use super::{Parts, Piece};
 use crate::adapters::extract::{Context, ExtractError, Extracted, Extractor};
-use crate::adapters::graph::{GraphError, Origin};
-use crate::catalog::{Chunk, ChunkId, ChunkText, Hash, MemoKey, MemoOf, Scope};
+use crate::catalog::{ChunkId, Hash, MemoKey, MemoOf, content_hash};
 use crate::text::chunk::Meta;
 use crate::text::skip::{Phase, Subject, skip};
 
@@ -25,16 +24,6 @@ impl From<ExtractError> for Fault {
                 Fault::Passing { why, retry_after_ms }
             }
             ExtractError::Bad { why } => Fault::Bad(why),
-        }
-    }
-}
-
-impl From<GraphError> for Fault {
-    fn from(error: GraphError) -> Fault {
-        match error {
-            GraphError::Transient { why, retry_after_ms } => Fault::Passing { why, retry_after_ms },
-            GraphError::Bad { why } => Fault::Bad(why),
-            GraphError::Gone { what } => Fault::Gone(what),
         }
     }
 }
@@ -68,27 +57,20 @@ impl Parts {
         id: ChunkId,
     ) -> Result<Result<Linked, &'static str>, Fault> {
         let gone = || Fault::Gone(format!("chunk {id}"));
-        let text = self.catalog.chunk_texts(tenant, vec![id]).await?.pop().ok_or_else(gone)?;
-        let chunks = self.catalog.chunks(tenant, text.page).await?;
-        let chunk = chunks.into_iter().find(|chunk| chunk.id == id).ok_or_else(gone)?;
-        let meta: Option<Meta> = serde_json::from_value(chunk.metadata.clone()).ok();
+        let (piece, metadata) = self.keeping.piece(tenant, id).await?.ok_or_else(gone)?;
+        let meta: Option<Meta> = serde_json::from_value(metadata).ok();
         let subject = Subject {
-            file_name: &text.name,
+            file_name: &piece.name,
             document_type: meta.as_ref().map(|meta| meta.document_type),
-            text: Some(&text.text),
+            text: Some(&piece.text),
             disabled: false,
         };
         if let Some(reason) = skip(Phase::Graph, &subject) {
             return Ok(Err(reason.name()));
         }
         let headings = meta.map(|meta| meta.heading_path).unwrap_or_default();
-        let said = self.said(extractor, tenant, (&text, &chunk), &headings).await?;
-        let origin = Origin {
-            chunk: id,
-            at: text.page.of(),
-            scope: Scope::new(tenant, text.collection.as_str()),
-        };
-        self.graph.put(&origin, &said).await?;
+        let said = self.said(extractor, tenant, &piece, &headings).await?;
+        self.keeping.put_graph(tenant, &piece, &said).await?;
         Ok(Ok(Linked {
             entities_extracted: said.entities.len(),
             relationships_extracted: said.relationships.len(),
@@ -100,23 +82,23 @@ impl Parts {
         &self,
         extractor: &dyn Extractor,
         tenant: &str,
-        (text, chunk): (&ChunkText, &Chunk),
+        piece: &Piece,
         headings: &[String],
     ) -> Result<Extracted, Fault> {
         let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
-        let context = Context { document: &text.name, headings: &headings };
-        let (of, now) = (MemoOf::new(tenant, PHASE), self.clock.now());
-        let seen = seen(&chunk.hash, &context);
+        let context = Context { document: &piece.name, headings: &headings };
+        let of = MemoOf::new(tenant, PHASE);
+        let seen = seen(&content_hash(&piece.text), &context);
         let parameters = extractor.parameters();
         let (name, version) = (extractor.name(), extractor.version());
         let key = MemoKey::of(&seen, PHASE, name, version, &parameters);
-        let known = self.catalog.memo_get(&of, vec![key], now).await?.pop().flatten();
+        let known = self.keeping.remembered(&of, vec![key]).await?.pop().flatten();
         if let Some(said) = known.and_then(|bytes| serde_json::from_slice(&bytes).ok()) {
             return Ok(said);
         }
-        let said = extractor.extract(&text.text, context).await?;
+        let said = extractor.extract(&piece.text, context).await?;
         let bytes = serde_json::to_vec(&said).map_err(Fault::bad)?;
-        self.catalog.memo_put(&of, vec![(key, bytes)], now).await?;
+        self.keeping.remember(&of, vec![(key, bytes)]).await?;
         Ok(said)
     }
 }

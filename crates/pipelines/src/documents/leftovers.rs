@@ -7,8 +7,7 @@
 
 use std::collections::HashSet;
 
-use super::Parts;
-use super::fault::Fault;
+use super::{AtHand, Unkept};
 use crate::catalog::{GenerationKey, Leftover, Removed};
 
 /// How much is removed in one step.
@@ -17,7 +16,7 @@ const STEP: u32 = 200;
 /// Looks after what is left over, a look now and then.
 #[derive(Debug)]
 pub struct Leftovers {
-    parts: Parts,
+    at_hand: AtHand,
     /// The newest that was there at the look before.
     until: u64,
     /// Generations that were old then.
@@ -30,23 +29,23 @@ pub struct Leftovers {
 pub struct StillThere(String);
 
 impl Leftovers {
-    pub fn new(parts: Parts) -> Leftovers {
-        Leftovers { parts, until: 0, old: HashSet::new() }
+    pub fn new(at_hand: AtHand) -> Leftovers {
+        Leftovers { at_hand, until: 0, old: HashSet::new() }
     }
 
     /// Removes what was left over at the look before. Says how much that was.
     pub async fn look(&mut self) -> Result<usize, StillThere> {
-        self.removed().await.map_err(|fault| StillThere(fault.to_string()))
+        self.removed().await.map_err(|error| StillThere(error.to_string()))
     }
 
-    async fn removed(&mut self) -> Result<usize, Fault> {
-        let catalog = &self.parts.catalog;
+    async fn removed(&mut self) -> Result<usize, Unkept> {
+        let catalog = &self.at_hand.catalog;
         let last = catalog.last_leftover().await?;
         let old = catalog.old_generations(STEP).await?;
         let old: HashSet<GenerationKey> = old.into_iter().map(|old| old.at).collect();
         let mut removed = 0;
         for at in old.intersection(&self.old) {
-            self.parts.remove(*at).await?;
+            self.at_hand.remove_old(*at).await?;
             removed += 1;
         }
         loop {
@@ -54,7 +53,7 @@ impl Leftovers {
             if some.is_empty() {
                 break;
             }
-            self.parts.remove_again(&some).await?;
+            self.at_hand.remove_again(&some).await?;
             removed += some.len();
             catalog.forget_leftovers(some.iter().map(|one| one.number).collect()).await?;
         }
@@ -63,9 +62,9 @@ impl Leftovers {
     }
 }
 
-impl Parts {
+impl AtHand {
     /// Removes from the stores outside what is gone here.
-    async fn remove_again(&self, leftovers: &[Leftover]) -> Result<(), Fault> {
+    async fn remove_again(&self, leftovers: &[Leftover]) -> Result<(), Unkept> {
         let mut chunks = Vec::new();
         for leftover in leftovers {
             match leftover.of {

@@ -3,16 +3,18 @@
 //! A document's item is split into its pages, and those into chunks (`route.rs` has the pictures);
 //! `publish` is the last join, which makes the new generation live and removes the one before. Each
 //! stage writes to the catalog what it made and then settles, so that a stage which is done twice
-//! writes the same twice. Everything that can be chosen (who reads, embeds, extracts) is in
-//! [`Parts`]; what a page or chunk waits for is said with the file. Leaves out how files come in:
-//! whoever has one calls [`add`].
+//! writes the same twice. Everything that can be chosen (who reads, embeds, extracts, and where it
+//! is kept) is in [`Parts`]; what a page or chunk waits for is said with the file. Leaves out how
+//! files come in: whoever has one calls [`add`].
 
 mod add;
+mod at_hand;
 mod batch;
 mod child;
 mod cut;
 mod fault;
 mod graph;
+mod keeping;
 mod leftovers;
 mod pages;
 mod phases;
@@ -20,6 +22,7 @@ mod publish;
 mod read;
 mod remove;
 mod route;
+mod stages;
 mod vector;
 mod work;
 
@@ -35,16 +38,17 @@ use windrow_core::settings::{Policy, Settings, StageSettings};
 
 use crate::adapters::embed::Embedder;
 use crate::adapters::extract::Extractor;
-use crate::adapters::graph::Graph;
-use crate::adapters::vectors::Vectors;
-use crate::catalog::{Catalog, GenerationKey, PageKey};
+use crate::catalog::{GenerationKey, PageKey};
 use crate::text::chunk::Limits;
 
 pub use self::add::{Added, NewFile, NotAdded, add};
+pub use self::at_hand::AtHand;
+pub use self::keeping::{Content, Keeping, Kept, Piece, Publication, Unkept};
 pub use self::leftovers::{Leftovers, StillThere};
 pub use self::read::{PageText, ReadError, Reader, TextFiles, media_type, said_type};
 pub use self::remove::remove;
 pub use self::route::{CHUNK_BITS, Gate};
+pub use self::stages::{CHOICES, NotAStage, Stages};
 pub use self::work::{Plan, Workers};
 
 /// The queue of documents.
@@ -106,16 +110,12 @@ const MAX_ATTEMPTS: u16 = 3;
 /// What the stages work with.
 #[derive(Clone, Debug)]
 pub struct Parts {
-    pub catalog: Arc<dyn Catalog>,
+    pub keeping: Arc<dyn Keeping>,
     pub files: Arc<dyn Files>,
     pub reader: Arc<dyn Reader>,
     pub embedder: Arc<dyn Embedder>,
-    /// Where vectors go beside the catalog; none if the built-in index follows the catalog.
-    pub vectors: Option<Arc<dyn Vectors>>,
     /// Who says what chunks are about; nobody if nobody wants to know.
     pub extractor: Option<Arc<dyn Extractor>>,
-    pub graph: Arc<dyn Graph>,
-    pub clock: Arc<dyn Clock>,
     pub limits: Limits,
 }
 

@@ -9,8 +9,8 @@ use super::fault::Fault;
 use super::read::ReadError;
 use super::remove::is_removal;
 use super::route::{Gate, PAGES_MAX};
-use super::{About, Parts};
-use crate::catalog::{DocumentState, GenerationState, MemoKey, MemoOf, PageOutcome, content_hash};
+use super::{About, Content, Parts};
+use crate::catalog::{MemoKey, MemoOf, PageOutcome, content_hash};
 
 /// The phase that pages which were read are remembered under.
 const PHASE: &str = "ocr";
@@ -43,10 +43,9 @@ impl Parts {
     pub(super) async fn known(&self, job: &Job<Unread>) -> Result<About, Fault> {
         let about = about(job)?;
         let at = about.generation();
-        let known = self.catalog.generation(job.tenant(), at).await?;
-        let known = known.filter(|known| known.state != GenerationState::Old);
-        let content = known.ok_or_else(|| Fault::Gone(at.to_string()))?.content;
-        if (content.hash, content.bytes) != (about.file, about.bytes) {
+        let known = self.keeping.content(job.tenant(), at).await?;
+        let Content { hash, bytes } = known.ok_or_else(|| Fault::Gone(at.to_string()))?;
+        if (hash, bytes) != (about.file, about.bytes) {
             return Err(Fault::bad(format!("the file of {at} is another one")));
         }
         Ok(about)
@@ -54,22 +53,27 @@ impl Parts {
 
     /// Splits a document into its pages.
     pub(super) async fn pages(&self, job: &Job<Unread>) -> Handled<Done> {
-        let document = about(job).map_err(Fault::undone)?.document;
-        let state = self.catalog.document(job.tenant(), document).await.map_err(Fault::from);
-        let state = state.map_err(Fault::undone)?.map(|known| known.state);
-        // It may have been added and deleted at once, and the item be the one for adding it.
-        if is_removal(job) || state == Some(DocumentState::Deleting) {
-            return self.remove_document(job.tenant(), document).await;
+        let about = about(job).map_err(Fault::undone)?;
+        if is_removal(job) {
+            let removed = self.remove_document(job.tenant(), about.document).await?;
+            let unasked = || Fault::bad("nobody asked for its document to be deleted").undone();
+            return removed.then(Done::complete).ok_or_else(unasked);
         }
-        let about = self.known(job).await.map_err(Fault::undone)?;
+        let about = match self.known(job).await {
+            // It may have been added and deleted at once, and the item be the one for adding it.
+            Err(Fault::Gone(_)) if self.remove_document(job.tenant(), about.document).await? => {
+                return Ok(Done::complete());
+            }
+            known => known.map_err(Fault::undone)?,
+        };
         let gate = Gate::of_document(&job.work().body.route);
         match self.split(job.tenant(), &about, gate).await {
             Ok(children) => Ok(Done::split(children).on_gaps(OnGaps::Continue)),
             Err(fault) => {
                 if let Fault::Bad(why) = &fault {
                     // What is bad now will be; if this is not heard, the item says it all the same.
-                    let failure = Some(why.clone());
-                    let _noted = self.catalog.fail_generation(about.generation(), failure).await;
+                    let (tenant, at) = (job.tenant(), about.generation());
+                    let _noted = self.keeping.fail_generation(tenant, at, why.clone()).await;
                 }
                 Err(fault.undone())
             }
@@ -86,7 +90,7 @@ impl Parts {
             let why = format!("it has {pages} pages, and no more than {PAGES_MAX} can wait for ");
             return Err(Fault::bad(why + "each other; add it with gate = item"));
         }
-        self.catalog.begin_pages(about.generation(), pages).await?;
+        self.keeping.begin_pages(tenant, about.generation(), pages).await?;
         let route = gate.page();
         Ok((1..=pages).map(|number| page_child(about, number, &route)).collect())
     }
@@ -99,7 +103,8 @@ impl Parts {
             Err(fault) => {
                 if let (Fault::Bad(why), Some(number)) = (&fault, about.page) {
                     let outcome = PageOutcome::Without { reason: why.clone() };
-                    let _noted = self.catalog.put_page(about.page(number), outcome).await;
+                    let page = about.page(number);
+                    let _noted = self.keeping.put_page(job.tenant(), page, outcome).await;
                 }
                 Err(fault.undone())
             }
@@ -108,11 +113,11 @@ impl Parts {
 
     async fn read(&self, tenant: &str, about: &About) -> Result<(), Fault> {
         let number = about.page.ok_or_else(|| Fault::bad("the item does not say which page"))?;
-        let (of, now) = (MemoOf::new(tenant, PHASE), self.clock.now());
+        let of = MemoOf::new(tenant, PHASE);
         let version = self.reader.version();
         let parameters = format!("{} page {number}", about.media_type);
         let key = MemoKey::of(&about.file, PHASE, "reader", &version, &parameters);
-        let known = self.catalog.memo_get(&of, vec![key], now).await?.pop().flatten();
+        let known = self.keeping.remembered(&of, vec![key]).await?.pop().flatten();
         let known = known.and_then(|bytes| serde_json::from_slice::<(String, String)>(&bytes).ok());
         let is_known = known.is_some();
         let (how, markdown) = match known {
@@ -126,10 +131,10 @@ impl Parts {
         let bytes = serde_json::to_vec(&(&how, &markdown)).map_err(Fault::bad)?;
         let hash = content_hash(&markdown);
         let outcome = PageOutcome::Read { markdown, how, hash };
-        self.catalog.put_page(about.page(number), outcome).await?;
-        // Only what the catalog has taken is worth remembering.
+        self.keeping.put_page(tenant, about.page(number), outcome).await?;
+        // Only what was kept is worth remembering.
         if !is_known {
-            self.catalog.memo_put(&of, vec![(key, bytes)], now).await?;
+            self.keeping.remember(&of, vec![(key, bytes)]).await?;
         }
         Ok(())
     }

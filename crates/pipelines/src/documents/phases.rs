@@ -15,7 +15,7 @@ use super::fault::Fault;
 use super::remove::is_removal;
 use super::route::{CHUNK_EMBEDDED, CHUNK_LINKED, PAGE_CUT, chunk_number};
 use super::{About, Parts, stage};
-use crate::catalog::{ChunkPlace, LIMIT_MAX, ManifestLine, ManifestOutcome};
+use crate::catalog::ChunkPlace;
 
 impl Parts {
     /// Splits a document into what goes through its next phase.
@@ -42,16 +42,9 @@ impl Parts {
 
     /// Pages that were read.
     async fn pages_read(&self, tenant: &str, about: &About) -> Result<Vec<NewChild>, Fault> {
-        let (mut children, mut after) = (Vec::new(), 0);
-        loop {
-            let lines = self.catalog.manifest(tenant, about.generation(), after, LIMIT_MAX).await?;
-            let Some(last) = lines.last() else { return Ok(children) };
-            after = last.number;
-            let is_read =
-                |line: &&ManifestLine| matches!(line.outcome, ManifestOutcome::Read { .. });
-            let read = lines.iter().filter(is_read);
-            children.extend(read.map(|line| page_child(about, line.number, &PAGE_CUT)));
-        }
+        let numbers = self.keeping.pages_read(tenant, about.generation()).await?;
+        let child = |number: u32| page_child(about, number, &PAGE_CUT);
+        Ok(numbers.into_iter().map(child).collect())
     }
 
     /// Chunks that are meant.
@@ -65,7 +58,7 @@ impl Parts {
         let (mut children, mut after) = (Vec::new(), (0, 0));
         loop {
             let at = about.generation();
-            let places = self.catalog.chunk_places(tenant, at, after, LIMIT_MAX).await?;
+            let places = self.keeping.places(tenant, at, after).await?;
             let Some(last) = places.last() else { return Ok(children) };
             after = (last.page, last.index);
             let child = |place: &ChunkPlace| {

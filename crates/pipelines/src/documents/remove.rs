@@ -6,22 +6,20 @@
 //! says the same: it may be anybody's.
 
 use uuid::Uuid;
-use windrow_client::worker::{Done, Handled, Job, Unread};
+use windrow_client::worker::{Handled, Job, Unread};
 use windrow_core::command::{NewItem, OnDuplicate, OnSplit};
 use windrow_core::item::Body;
 use windrow_core::queue::Queue;
 use windrow_core::{ItemId, Timestamp};
 
 use super::add::{NotAdded, enqueue};
+use super::at_hand::SINKS;
 use super::fault::Fault;
 use super::{About, DOCUMENT, Gate, Parts, QUEUE};
-use crate::catalog::{Catalog, Deleted, Document, DocumentState};
+use crate::catalog::{Catalog, Document};
 
 /// What an item is to do with its document.
 pub(super) const DELETE: &str = "delete";
-/// Where a document goes from besides the catalog.
-const VECTORS: &str = "vectors";
-const GRAPH: &str = "graph";
 
 /// Lets a document go. None if there is none.
 pub async fn remove<Q: Queue>(
@@ -32,7 +30,7 @@ pub async fn remove<Q: Queue>(
     now: Timestamp,
 ) -> Result<Option<ItemId>, NotAdded> {
     let Some(known) = catalog.document(tenant, document).await? else { return Ok(None) };
-    let sinks = vec![VECTORS.to_owned(), GRAPH.to_owned()];
+    let sinks = SINKS.map(str::to_owned).to_vec();
     if !catalog.begin_delete(tenant, document, sinks, now).await? {
         return Ok(None);
     }
@@ -72,30 +70,9 @@ pub(super) fn is_removal(job: &Job<Unread>) -> bool {
 }
 
 impl Parts {
-    /// Removes a document everywhere, if it is its tenant's and somebody asked for it.
-    pub(super) async fn remove_document(&self, tenant: &str, document: Uuid) -> Handled<Done> {
-        let removed = self.removed(tenant, document).await.map_err(Fault::patiently);
-        removed.map(|()| Done::complete()).map_err(Fault::undone)
-    }
-
-    async fn removed(&self, tenant: &str, document: Uuid) -> Result<(), Fault> {
-        let known = self.catalog.document(tenant, document).await?;
-        match known.map(|known| known.state) {
-            None => return Ok(()),
-            Some(DocumentState::Deleting) => {}
-            Some(_) => return Err(Fault::bad("nobody asked for its document to be deleted")),
-        }
-        if let Some(vectors) = &self.vectors {
-            vectors.remove_document(document).await?;
-        }
-        self.catalog.confirm_delete(document, VECTORS).await?;
-        self.graph.remove_document(document).await?;
-        self.catalog.confirm_delete(document, GRAPH).await?;
-        match self.catalog.delete_document(document).await? {
-            Deleted::Gone => Ok(()),
-            Deleted::Waiting { sinks } => {
-                Err(Fault::passing(format!("not confirmed yet: {}", sinks.join(", "))))
-            }
-        }
+    /// Removes a document everywhere; false if nobody asked for it.
+    pub(super) async fn remove_document(&self, tenant: &str, document: Uuid) -> Handled<bool> {
+        let removed = self.keeping.remove_document(tenant, document).await;
+        removed.map_err(|error| Fault::from(error).patiently().undone())
     }
 }

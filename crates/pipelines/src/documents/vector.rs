@@ -13,11 +13,8 @@ use windrow_client::worker::{Handled, Job, Undone, Unread};
 
 use super::batch::Batches;
 use super::fault::Fault;
-use super::{Parts, bytes_of};
-use crate::adapters::vectors::Point;
-use crate::catalog::{
-    ChunkId, ChunkText, MemoKey, MemoOf, NewVector, content_hash, embedder, vector_bytes, vector_of,
-};
+use super::{Parts, Piece, bytes_of};
+use crate::catalog::{ChunkId, MemoKey, MemoOf, content_hash, embedder, vector_bytes, vector_of};
 use crate::text::skip::{Phase, Subject, skip};
 
 /// Chunks that are embedded together at most.
@@ -74,8 +71,8 @@ impl Parts {
     ) -> Result<HashMap<ChunkId, Result<Embedded, Fault>>, Fault> {
         let mut each = HashMap::new();
         let (mut chunks, mut vectors) = (Vec::new(), Vec::new());
-        for chunk in self.catalog.chunk_texts(tenant, ids).await? {
-            match without_vector(&chunk) {
+        for chunk in self.keeping.pieces(tenant, ids).await? {
+            match without_vector(&chunk.name, &chunk.text) {
                 Some(reason) => {
                     each.insert(chunk.id, Ok(Embedded::Skipped(reason)));
                 }
@@ -83,7 +80,7 @@ impl Parts {
             }
         }
         let made = self.vectors_of(tenant, &chunks).await?;
-        for (chunk, vector) in chunks.iter().zip(made) {
+        for (chunk, vector) in chunks.into_iter().zip(made) {
             match vector {
                 Ok(vector) => vectors.push((chunk, vector)),
                 Err(fault) => {
@@ -92,13 +89,18 @@ impl Parts {
             }
         }
         // What one collection refuses is no matter of the others.
-        vectors.sort_by(|(one, _), (other, _)| one.collection.cmp(&other.collection));
+        let by = embedder(self.embedder.name(), self.embedder.version());
+        vectors.sort_by(|(one, _): &Vector, (other, _)| one.collection.cmp(&other.collection));
         for some in vectors.chunk_by(|(one, _), (other, _)| one.collection == other.collection) {
-            match self.keep(tenant, some).await {
-                Ok(kept) => each.extend(kept),
-                Err(fault) => {
-                    each.extend(some.iter().map(|(chunk, _)| (chunk.id, Err(fault.clone()))));
-                }
+            let kept = self.keeping.put_vectors(tenant, some.to_vec(), &by).await;
+            for (chunk, _) in some {
+                let gone = || Err(Fault::Gone(format!("chunk {}", chunk.id)));
+                let is = match &kept {
+                    Ok(lost) if lost.contains(&chunk.id) => gone(),
+                    Ok(_) => Ok(Embedded::Done),
+                    Err(error) => Err(error.clone().into()),
+                };
+                each.insert(chunk.id, is);
             }
         }
         Ok(each)
@@ -108,16 +110,15 @@ impl Parts {
     async fn vectors_of(
         &self,
         tenant: &str,
-        chunks: &[ChunkText],
+        chunks: &[Piece],
     ) -> Result<Vec<Result<Vec<f32>, Fault>>, Fault> {
         let (name, version) = (self.embedder.name(), self.embedder.version());
-        let (of, now) = (MemoOf::new(tenant, PHASE), self.clock.now());
-        let key =
-            |chunk: &ChunkText| MemoKey::of(&content_hash(&chunk.text), PHASE, name, version, "");
+        let of = MemoOf::new(tenant, PHASE);
+        let key = |chunk: &Piece| MemoKey::of(&content_hash(&chunk.text), PHASE, name, version, "");
         let keys: Vec<MemoKey> = chunks.iter().map(key).collect();
         let mut made: Vec<Option<Result<Vec<f32>, Fault>>> = vec![None; chunks.len()];
         if self.embedder.is_paid() {
-            let known = self.catalog.memo_get(&of, keys.clone(), now).await?;
+            let known = self.keeping.remembered(&of, keys.clone()).await?;
             let dimension = self.embedder.dimension();
             for (made, known) in made.iter_mut().zip(known) {
                 let known = known.and_then(|bytes| vector_of(&bytes).ok());
@@ -137,73 +138,19 @@ impl Parts {
             made[at] = Some(embedded.map_err(Fault::from));
         }
         if self.embedder.is_paid() && !remember.is_empty() {
-            self.catalog.memo_put(&of, remember, now).await?;
+            self.keeping.remember(&of, remember).await?;
         }
         let unmade = || Err(Fault::passing("the embedder did not answer for this text"));
         Ok(made.into_iter().map(|made| made.unwrap_or_else(unmade)).collect())
     }
-
-    /// Puts vectors of a collection where they are searched, and notes that they are there.
-    async fn keep(
-        &self,
-        tenant: &str,
-        vectors: &[(&ChunkText, Vec<f32>)],
-    ) -> Result<Vec<(ChunkId, Result<Embedded, Fault>)>, Fault> {
-        match &self.vectors {
-            Some(store) => {
-                let tenant: Arc<str> = tenant.into();
-                let point = |chunk: &ChunkText| Point {
-                    id: chunk.id.0,
-                    document: chunk.page.document,
-                    generation: chunk.page.generation,
-                    page: chunk.page.number,
-                    tenant: Arc::clone(&tenant),
-                    collection: chunk.collection.as_str().into(),
-                };
-                let points: Vec<_> =
-                    vectors.iter().map(|(chunk, vector)| (point(chunk), vector.clone())).collect();
-                store.put(&points).await?;
-            }
-            None => {
-                let new = |(chunk, vector): &(&ChunkText, Vec<f32>)| NewVector {
-                    chunk: chunk.id,
-                    vector: vector.clone(),
-                };
-                self.catalog.put_vectors(vectors.iter().map(new).collect()).await?;
-            }
-        }
-        let ids: Vec<ChunkId> = vectors.iter().map(|(chunk, _)| chunk.id).collect();
-        let by = embedder(self.embedder.name(), self.embedder.version());
-        let marked = self.catalog.mark_embedded(ids.clone(), &by).await?;
-        if marked as usize == ids.len() {
-            return Ok(ids.into_iter().map(|id| (id, Ok(Embedded::Done))).collect());
-        }
-        self.take_back(ids, &by).await
-    }
-
-    /// Removes vectors of chunks that went while they were embedded.
-    async fn take_back(
-        &self,
-        ids: Vec<ChunkId>,
-        by: &str,
-    ) -> Result<Vec<(ChunkId, Result<Embedded, Fault>)>, Fault> {
-        let mut each = Vec::new();
-        for id in ids {
-            let is_there = self.catalog.mark_embedded(vec![id], by).await? == 1;
-            if let (false, Some(store)) = (is_there, &self.vectors) {
-                store.remove_chunks(&[id.0]).await?;
-            }
-            let gone = || Err(Fault::Gone(format!("chunk {id}")));
-            each.push((id, if is_there { Ok(Embedded::Done) } else { gone() }));
-        }
-        Ok(each)
-    }
 }
 
-/// Why a chunk gets no vector, if it gets none.
-pub(super) fn without_vector(chunk: &ChunkText) -> Option<&'static str> {
-    let text = Some(&*chunk.text);
-    let subject = Subject { file_name: &chunk.name, document_type: None, text, disabled: false };
+/// A chunk and its vector.
+type Vector = (Piece, Vec<f32>);
+
+/// Why a chunk of a file gets no vector, if it gets none.
+pub(super) fn without_vector(file_name: &str, text: &str) -> Option<&'static str> {
+    let subject = Subject { file_name, document_type: None, text: Some(text), disabled: false };
     skip(Phase::Vector, &subject).map(|reason| reason.name())
 }
 

@@ -5,21 +5,25 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join_all;
-use windrow_client::worker::{Event, Handled, Job, Made, Running, Unread, Worker};
+use futures_util::future::{join_all, select_all};
+use windrow_client::worker::{Endings, Event, Handled, Job, Made, Running, Unread, Worker};
 use windrow_core::queue::{Error, Queue};
 
-use super::{LEASE_MS, MAX_ATTEMPTS, Parts, QUEUE, stage, vector};
+use super::{LEASE_MS, MAX_ATTEMPTS, Parts, QUEUE, Stages, stage, vector};
 
+/// How long what is under way may go on after a stop.
+const GRACE: Duration = Duration::from_secs(30);
 /// Chunks that may wait in hand to be embedded, beyond those that are.
 const AHEAD: usize = 512;
 
 /// The stages in which a document is split.
 const SPLITS: [&str; 4] = [stage::PAGES, stage::CUT, stage::EMBED, stage::LINK];
 
-/// How much is done at once, by stage, and with how much patience.
+/// What is done, how much of it at once, and with how much patience.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Plan {
+    /// The stages that are done; others are left to others.
+    pub stages: Stages,
     /// Files that are opened, and pages that are read and cut.
     pub pages: usize,
     /// Chunks that wait for their vectors: the embedder gets them in batches.
@@ -38,14 +42,15 @@ impl Default for Plan {
     fn default() -> Plan {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         let (lease_ms, max_attempts) = (LEASE_MS, MAX_ATTEMPTS);
-        let grace = Duration::from_secs(30);
-        Plan { pages: cores, chunks: 256, links: 16, lease_ms, max_attempts, grace }
+        let (stages, grace) = (Stages::ALL, GRACE);
+        Plan { stages, pages: cores, chunks: 256, links: 16, lease_ms, max_attempts, grace }
     }
 }
 
-/// Workers of all stages, at work.
+/// Workers of stages, at work.
 pub struct Workers {
-    running: Vec<Running>,
+    /// Each with its first stage.
+    running: Vec<(&'static str, Running)>,
 }
 
 impl fmt::Debug for Workers {
@@ -60,9 +65,9 @@ struct Crew<Q> {
     parts: Arc<Parts>,
     /// What the workers are called, before the name of their stage.
     name: String,
-    lease: Duration,
-    grace: Duration,
+    plan: Plan,
     tell: Arc<dyn Fn(Event) + Send + Sync>,
+    running: Vec<(&'static str, Running)>,
 }
 
 impl Workers {
@@ -76,69 +81,87 @@ impl Workers {
         tell: impl Fn(Event) + Send + Sync + 'static,
     ) -> Result<Workers, Error> {
         let embedding = parts.embedding();
-        let (name, lease) = (name.to_owned(), Duration::from_millis(plan.lease_ms));
-        let (parts, tell, grace) = (Arc::new(parts), Arc::new(tell), plan.grace);
-        let crew = Crew { queue, parts, name, lease, grace, tell };
-        let running =
-            vec![
-                crew.start(&SPLITS, 1, 0, |parts, job| async move {
-                    match job.stage() {
-                        stage::PAGES => parts.pages(&job).await,
-                        _ => parts.next_phase(&job).await,
-                    }
-                })?,
-                crew.start(&[stage::OCR], plan.pages, plan.pages, |parts, job| async move {
-                    parts.read_page(&job).await
-                })?,
-                crew.start(&[stage::CHUNK], plan.pages, plan.pages, |parts, job| async move {
-                    parts.cut(&job).await
-                })?,
-                crew.start(&[stage::VECTOR], plan.chunks, AHEAD, move |_, job| {
-                    let embedding = embedding.clone();
-                    async move { vector::vector(&embedding, &job).await }
-                })?,
-                crew.start(&[stage::GRAPH], plan.links, plan.links, |parts, job| async move {
-                    parts.link(&job).await
-                })?,
-                crew.start(&[stage::PUBLISH], 1, 0, |parts, job| async move {
-                    parts.publish(&job).await
-                })?,
-            ];
-        Ok(Workers { running })
+        let (name, parts, tell) = (name.to_owned(), Arc::new(parts), Arc::new(tell));
+        let mut crew = Crew { queue, parts, name, plan, tell, running: Vec::new() };
+        crew.start(&SPLITS, 1, 0, |parts, job| async move {
+            match job.stage() {
+                stage::PAGES => parts.pages(&job).await,
+                _ => parts.next_phase(&job).await,
+            }
+        })?;
+        crew.start(&[stage::OCR], plan.pages, plan.pages, |parts, job| async move {
+            parts.read_page(&job).await
+        })?;
+        crew.start(&[stage::CHUNK], plan.pages, plan.pages, |parts, job| async move {
+            parts.cut(&job).await
+        })?;
+        crew.start(&[stage::VECTOR], plan.chunks, AHEAD, move |_, job| {
+            let embedding = embedding.clone();
+            async move { vector::vector(&embedding, &job).await }
+        })?;
+        crew.start(&[stage::GRAPH], plan.links, plan.links, |parts, job| async move {
+            parts.link(&job).await
+        })?;
+        crew.start(&[stage::PUBLISH], 1, 0, |parts, job| async move { parts.publish(&job).await })?;
+        Ok(Workers { running: crew.running })
     }
 
     /// Claims nothing more, lets what runs end within the grace, and hands back the rest. All do
     /// so at once, and each does whatever becomes of the others; the first error is given.
     pub async fn stop(&self) -> Result<(), Error> {
-        let stopped = join_all(self.running.iter().map(Running::stop)).await;
-        stopped.into_iter().try_for_each(|each| each.map(drop))
+        let stops = self.running.iter().map(|(_, running)| running.stop());
+        join_all(stops).await.into_iter().try_for_each(|stopped| stopped.map(drop))
+    }
+
+    /// Ends the grace of a stop that is under way.
+    pub fn hurry(&self) {
+        self.running.iter().for_each(|(_, running)| running.hurry());
+    }
+
+    /// Waits until one of them could not go on.
+    pub async fn ended(&self) {
+        if self.running.is_empty() {
+            return std::future::pending().await;
+        }
+        select_all(self.running.iter().map(|(_, running)| Box::pin(running.ended()))).await;
+    }
+
+    /// What became of what they took, by stage.
+    pub fn endings(&self) -> impl Iterator<Item = (&'static str, Endings)> {
+        self.running.iter().map(|(stage, running)| (*stage, running.endings()))
     }
 }
 
 impl<Q: Queue> Crew<Q> {
+    /// Begins with stages, if they are to be done.
     fn start<R, F, Fut>(
-        &self,
-        stages: &[&str],
+        &mut self,
+        stages: &[&'static str],
         concurrency: usize,
         prefetch: usize,
         handler: F,
-    ) -> Result<Running, Error>
+    ) -> Result<(), Error>
     where
         R: Made + 'static,
         F: Fn(Arc<Parts>, Job<Unread>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Handled<R>> + Send + 'static,
     {
+        if !self.plan.stages.has(stages[0]) {
+            return Ok(());
+        }
         let (parts, tell) = (Arc::clone(&self.parts), Arc::clone(&self.tell));
-        Worker::on_shared(Arc::clone(&self.queue))
+        let running = Worker::on_shared(Arc::clone(&self.queue))
             .queues([QUEUE])
             .stages(stages.iter().copied())
             .name(format!("{}/{}", self.name, stages[0]))
             .concurrency(concurrency)
             .prefetch(prefetch)
-            .lease(self.lease)
-            .grace(self.grace)
+            .lease(Duration::from_millis(self.plan.lease_ms))
+            .grace(self.plan.grace)
             .told(move |event| tell(event))
             .handle(move |job: Job<Unread>| handler(Arc::clone(&parts), job))
-            .start()
+            .start()?;
+        self.running.push((stages[0], running));
+        Ok(())
     }
 }

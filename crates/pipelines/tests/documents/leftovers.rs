@@ -10,7 +10,7 @@ use windrow_core::item::Status;
 use windrow_pipelines::adapters::vectors::built_in::BuiltIn;
 use windrow_pipelines::adapters::vectors::{Filter, Hit, Point, Vectors, VectorsError};
 use windrow_pipelines::catalog::{ChunkId, NewChunk, PageKey};
-use windrow_pipelines::documents::{Leftovers, Parts};
+use windrow_pipelines::documents::Leftovers;
 
 use crate::place::{Place, enqueued};
 
@@ -114,7 +114,7 @@ async fn a_vector_that_comes_after_its_document_is_gone_is_taken_back() {
     let place = Place::new("taken-back");
     let outside = Outside::open();
     let store = Arc::clone(&outside);
-    let workers = place.start_with(|parts| parts.vectors = Some(store)).await;
+    let workers = place.start_outside(store).await;
     let held = outside.door.acquire().await.unwrap();
     let (at, _) = enqueued(place.add("bees.txt", ONE).await);
     while *outside.came.lock() == 0 {
@@ -137,14 +137,8 @@ async fn what_a_killed_stage_left_behind_goes_with_the_second_look() {
     let place = Place::new("left-behind");
     let outside = Outside::open();
     let store = Arc::clone(&outside) as Arc<dyn Vectors>;
-    let mut parts: Option<Parts> = None;
-    let workers = place
-        .start_with(|made| {
-            made.vectors = Some(store);
-            parts = Some(made.clone());
-        })
-        .await;
-    let mut leftovers = Leftovers::new(parts.unwrap());
+    let workers = place.start_outside(Arc::clone(&store)).await;
+    let mut leftovers = Leftovers::new(place.at_hand(Some(store)));
     let (gone, item) = enqueued(place.add("bees.txt", ONE).await);
     assert_eq!(place.ended(item).await, Status::Completed);
     let removal = place.remove(gone.document).await.unwrap();
@@ -169,13 +163,7 @@ async fn chunks_that_a_page_is_no_longer_cut_into_go_and_come_back_only_when_the
     let place = Place::new("cut-anew");
     let outside = Outside::open();
     let store = Arc::clone(&outside) as Arc<dyn Vectors>;
-    let mut parts: Option<Parts> = None;
-    let workers = place
-        .start_with(|made| {
-            made.vectors = Some(store);
-            parts = Some(made.clone());
-        })
-        .await;
+    let workers = place.start_outside(Arc::clone(&store)).await;
     let (at, item) = enqueued(place.add("bees.txt", ONE).await);
     assert_eq!(place.ended(item).await, Status::Completed);
     workers.stop().await.unwrap();
@@ -195,7 +183,7 @@ async fn chunks_that_a_page_is_no_longer_cut_into_go_and_come_back_only_when_the
     catalog.put_chunks(page, vec![chunk("another")]).await.unwrap();
     // It comes back before anybody looked: then it is not left over.
     catalog.put_chunks(page, vec![chunk("one")]).await.unwrap();
-    let mut leftovers = Leftovers::new(parts.unwrap());
+    let mut leftovers = Leftovers::new(place.at_hand(Some(store)));
     for _ in 0..2 {
         leftovers.look().await.unwrap();
     }
@@ -215,7 +203,7 @@ async fn a_deletion_waits_for_a_store_that_is_away_and_costs_no_attempt() {
     let place = Place::new("away");
     let outside = Outside::open();
     let store = Arc::clone(&outside) as Arc<dyn Vectors>;
-    let workers = place.start_with(|parts| parts.vectors = Some(store)).await;
+    let workers = place.start_outside(store).await;
     let (at, item) = enqueued(place.add("bees.txt", ONE).await);
     assert_eq!(place.ended(item).await, Status::Completed);
     *outside.is_away.lock() = true;

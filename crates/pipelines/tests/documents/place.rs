@@ -17,10 +17,11 @@ use windrow_engine::{Engine, Limits, SystemClock};
 use windrow_pipelines::adapters::embed::hashed::Hashed;
 use windrow_pipelines::adapters::extract::cooccurrence::Cooccurrence;
 use windrow_pipelines::adapters::graph::in_catalog::InCatalog;
+use windrow_pipelines::adapters::vectors::Vectors;
 use windrow_pipelines::catalog::{Catalog, GenerationKey, Scope, Sqlite};
 use windrow_pipelines::documents::{
-    Added, Clock, Files, Gate, NewFile, Parts, Plan, QUEUE, Reader, TextFiles, Workers, add,
-    media_type, remove, settings,
+    Added, AtHand, Clock, Files, Gate, NewFile, Parts, Plan, QUEUE, Reader, TextFiles, Workers,
+    add, media_type, remove, settings,
 };
 use windrow_pipelines::search::hybrid::{Nearest, Query, Search};
 use windrow_pipelines::search::index::Index;
@@ -106,17 +107,30 @@ impl<S: Store> Place<S> {
         self.start_with(|parts| parts.reader = reader).await
     }
 
+    /// What is at hand, with a store of vectors outside.
+    pub(crate) fn at_hand(&self, vectors: Option<Arc<dyn Vectors>>) -> AtHand {
+        AtHand {
+            catalog: Arc::clone(&self.catalog),
+            vectors,
+            graph: Arc::new(InCatalog::new(Arc::clone(&self.catalog))),
+            clock: Arc::new(Wall),
+        }
+    }
+
+    /// Starts workers that put vectors into a store outside.
+    pub(crate) async fn start_outside(&self, vectors: Arc<dyn Vectors>) -> Workers {
+        let at_hand = self.at_hand(Some(vectors));
+        self.start_with(|parts| parts.keeping = Arc::new(at_hand)).await
+    }
+
     /// Starts workers with parts that are not the plain ones.
     pub(crate) async fn start_with(&self, change: impl FnOnce(&mut Parts)) -> Workers {
         let mut parts = Parts {
-            catalog: Arc::clone(&self.catalog),
+            keeping: Arc::new(self.at_hand(None)),
             files: Arc::clone(&self.files) as Arc<dyn Files>,
             reader: Arc::new(TextFiles),
             embedder: Arc::new(Hashed),
-            vectors: None,
             extractor: Some(Arc::new(Cooccurrence::default())),
-            graph: Arc::new(InCatalog::new(Arc::clone(&self.catalog))),
-            clock: Arc::new(Wall),
             limits: Default::default(),
         };
         change(&mut parts);

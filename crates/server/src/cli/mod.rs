@@ -33,6 +33,7 @@ mod schedule;
 mod search;
 mod serve;
 mod show;
+mod stages;
 mod token;
 mod top;
 mod up;
@@ -91,7 +92,7 @@ enum Command {
     Enqueue(Box<enqueue::Args>),
     /// Run a command for every item of a queue.
     Work(Box<work::Args>),
-    /// Run the workers that a configuration declares, here, for a server anywhere.
+    /// Do a server's work here: stages of documents, and what a configuration declares.
     Worker(Box<worker::Args>),
     /// Take items, with a lease on them.
     Claim(lease::Claim),

@@ -31,7 +31,7 @@ use crate::workers::{Declared, Payloads};
 /// so that nothing is granted to nobody.
 const WAIT: Duration = Duration::from_secs(1);
 /// How long a server is asked before it counts as away, and somebody is told.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
@@ -234,7 +234,7 @@ impl Crew {
     }
 }
 
-fn concluded(refused: Option<Error>, not_well: u64) -> anyhow::Result<()> {
+pub(super) fn concluded(refused: Option<Error>, not_well: u64) -> anyhow::Result<()> {
     match refused {
         Some(Error::Refused(refused)) => {
             let status = match &*refused.code {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use windrow_pipelines::documents::{Gate, Plan};
+use windrow_pipelines::documents::{Gate, Plan, Stages};
 
 use super::Layers;
 
@@ -109,6 +109,7 @@ pub(super) fn documents(layers: &Layers) -> anyhow::Result<Documents> {
     Ok(Documents {
         enabled: layers.flag("documents.enabled")?,
         plan: Plan {
+            stages: stages(layers)?,
             pages: at_once(layers, "documents.pages_at_once")?.unwrap_or(plan.pages),
             links: at_once(layers, "documents.links_at_once")?.unwrap_or(plan.links),
             lease_ms: layers.parse::<u64>("queue.page_lease_s")?.saturating_mul(1_000),
@@ -140,6 +141,19 @@ fn at_once(layers: &Layers, name: &str) -> anyhow::Result<Option<usize>> {
         layers.origin(name)
     );
     Ok(Some(count))
+}
+
+/// The stages that a server does itself.
+fn stages(layers: &Layers) -> anyhow::Result<Stages> {
+    let name = "documents.stages";
+    let said = || format!("{name} ({})", layers.origin(name));
+    let stages = Stages::named(layers.list(name)?).with_context(said)?;
+    anyhow::ensure!(
+        !stages.is_empty(),
+        "{} names no stage; with documents.enabled = false a server does none",
+        said()
+    );
+    Ok(stages)
 }
 
 fn ocr(layers: &Layers) -> anyhow::Result<OcrBy> {
@@ -288,6 +302,18 @@ mod tests {
         let wrong = of("false").expect_err("it is plain http").to_string();
         assert!(wrong.starts_with("documents.embed_url: the key would go"), "{wrong}");
         assert!(of("true").is_ok());
+    }
+
+    #[test]
+    fn a_server_does_every_stage_or_those_that_are_named() {
+        assert_eq!(said(&[]).expect("by default").plan.stages, Stages::ALL);
+        let name = "WINDROW_DOCUMENTS__STAGES";
+        let some = said(&[(name, "pages, chunk,publish")]).expect("a list");
+        assert_eq!(some.plan.stages.to_string(), "pages, chunk, publish");
+        for (value, says) in [("ocr,vectors", "\"vectors\" is no stage"), ("", "names no stage")] {
+            let wrong = format!("{:#}", said(&[(name, value)]).expect_err(value));
+            assert!(wrong.contains(says) && wrong.contains("documents.stages"), "{wrong}");
+        }
     }
 
     #[test]

@@ -98,6 +98,14 @@ pub(crate) const KEYS: &[Key] = &[
         None,
         "how many pages are read at once; as many as there are cores by default",
     ),
+    Key {
+        default: Some("pages,ocr,chunk,vector,graph,publish"),
+        ..list(
+            "documents.stages",
+            "the stages of documents that this server does itself; `windrow worker --stages` does \
+             the others",
+        )
+    },
     key(
         "documents.vectors",
         Some("built-in"),

@@ -3,6 +3,7 @@
 //! What reads a file wants a path. The bytes are a blob of the queue, wherever the queue keeps
 //! those; a copy is made when a file is first read and stays while it is used and there is room.
 
+use std::fmt;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
@@ -35,10 +36,21 @@ const ROOM: u64 = 1 << 30;
 const IN_USE: Duration = Duration::from_secs(600);
 const UNUSED: Duration = Duration::from_secs(24 * 3_600);
 
+/// Where the bytes of blobs come from.
+pub(crate) trait Source: fmt::Debug + Send + Sync {
+    /// The next bytes of a blob from one of them on, as many as come at once.
+    fn piece<'a>(
+        &'a self,
+        tenant: &'a str,
+        file: BlobRef,
+        at: u64,
+    ) -> BoxFuture<'a, Result<Vec<u8>, String>>;
+}
+
 /// Copies of blobs.
 #[derive(Debug)]
-pub(super) struct Copies {
-    queue: Arc<Queue>,
+pub(crate) struct Copies {
+    source: Arc<dyn Source>,
     dir: PathBuf,
     /// Whether it goes with the process.
     is_ours: bool,
@@ -47,13 +59,17 @@ pub(super) struct Copies {
 }
 
 impl Copies {
-    /// Copies below a store's directory, or where the system keeps what goes with a process.
-    pub(super) fn new(queue: Arc<Queue>, beside: Option<&Path>) -> Copies {
-        let (dir, is_ours) = match beside {
-            Some(beside) => (beside.join(DIRECTORY), false),
-            None => (apart(), true),
-        };
-        Copies { queue, dir, is_ours, making: Mutex::default() }
+    /// Copies of a store's blobs below its directory, or where the system keeps what goes with a
+    /// process.
+    pub(super) fn of_store(queue: Arc<Queue>, beside: Option<&Path>) -> Copies {
+        let dir = beside.map(|beside| beside.join(DIRECTORY));
+        Copies::new(Arc::new(Stored(queue)), dir)
+    }
+
+    /// Copies in a directory, or where the system keeps what goes with a process.
+    pub(crate) fn new(source: Arc<dyn Source>, dir: Option<PathBuf>) -> Copies {
+        let is_ours = dir.is_none();
+        Copies { source, dir: dir.unwrap_or_else(apart), is_ours, making: Mutex::default() }
     }
 
     async fn copy(&self, tenant: &str, file: BlobRef) -> Result<PathBuf, String> {
@@ -70,7 +86,8 @@ impl Copies {
             return Ok(path);
         }
         let (dir, is_ours, held) = (self.dir.clone(), self.is_ours, making.take());
-        let part = path.with_extension("part");
+        // Another process may make the same one.
+        let part = path.with_extension(format!("{}.part", std::process::id()));
         let (at, whole) = (part.clone(), path.clone());
         let begin = move || {
             let lock = opened(&dir, is_ours, held)?;
@@ -91,15 +108,19 @@ impl Copies {
 
     /// Writes the bytes of a blob.
     async fn fill(&self, mut copy: File, tenant: &str, file: BlobRef) -> Result<(), String> {
-        let mut at = 0;
+        let (mut at, mut hash) = (0, Sha256::new());
         while at < file.len {
-            let piece = self.queue.store().read(tenant, file, at, PIECE).await;
+            let piece = self.source.piece(tenant, file, at).await;
             let piece = piece.map_err(|error| format!("the file cannot be read: {error}"))?;
             if piece.is_empty() {
                 return Err("the file ends too early".to_owned());
             }
             at += piece.len() as u64;
+            hash.update(&piece);
             copy = self.on_disk(move || copy.write_all(&piece).map(|()| copy)).await?;
+        }
+        if at != file.len || <[u8; 32]>::from(hash.finalize()) != file.hash {
+            return Err("the bytes that came are not those of the file".to_owned());
         }
         Ok(())
     }
@@ -111,6 +132,24 @@ impl Copies {
     ) -> Result<T, String> {
         let done = spawn_blocking(what).await.map_err(|_| "it was given up".to_owned())?;
         done.map_err(|error| format!("{}: {error}", self.dir.display()))
+    }
+}
+
+/// Blobs of a store.
+#[derive(Debug)]
+struct Stored(Arc<Queue>);
+
+impl Source for Stored {
+    fn piece<'a>(
+        &'a self,
+        tenant: &'a str,
+        file: BlobRef,
+        at: u64,
+    ) -> BoxFuture<'a, Result<Vec<u8>, String>> {
+        Box::pin(async move {
+            let piece = self.0.store().read(tenant, file, at, PIECE).await;
+            piece.map_err(|error| error.to_string())
+        })
     }
 }
 
@@ -210,8 +249,11 @@ fn make_room(dir: &Path, wanted: u64) -> io::Result<()> {
         if unused < UNUSED && (held + wanted <= ROOM || unused < IN_USE) {
             break;
         }
-        std::fs::remove_file(path)?;
-        held -= len;
+        match std::fs::remove_file(path) {
+            // Another process made room too.
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+            _ => held -= len,
+        }
     }
     Ok(())
 }
@@ -243,6 +285,37 @@ mod tests {
     use super::*;
     use crate::cli::place::Place;
     use crate::store::Open;
+
+    /// Gives out what it was made with, whatever it is asked for.
+    #[derive(Debug)]
+    struct Given(&'static [u8]);
+
+    impl Source for Given {
+        fn piece<'a>(
+            &'a self,
+            _: &'a str,
+            _: BlobRef,
+            at: u64,
+        ) -> BoxFuture<'a, Result<Vec<u8>, String>> {
+            let rest = &self.0[at as usize..];
+            Box::pin(std::future::ready(Ok(rest[..rest.len().min(3)].to_vec())))
+        }
+    }
+
+    #[tokio::test]
+    async fn bytes_that_are_not_those_of_the_file_are_not_kept() {
+        let file = BlobRef { hash: Sha256::digest(b"some words").into(), len: 10 };
+        let copies = Copies::new(Arc::new(Given(b"some wards")), None);
+        let refused = copies.copy("t", file).await.unwrap_err();
+        assert!(refused.contains("not those of the file"), "{refused}");
+        let left = std::fs::read_dir(&copies.dir).unwrap().flatten();
+        assert_eq!(left.filter(|entry| entry.file_name() != LOCK).count(), 0, "nothing is left");
+        let dir = std::env::temp_dir().join(format!("windrow-copied-{}", std::process::id()));
+        let copies = Copies::new(Arc::new(Given(b"some words")), Some(dir.clone()));
+        let path = copies.copy("t", file).await.unwrap();
+        assert_eq!(std::fs::read(path).unwrap(), b"some words");
+        std::fs::remove_dir_all(dir).unwrap();
+    }
 
     #[test]
     fn what_was_not_used_for_long_makes_room_and_what_is_in_use_stays() {
@@ -320,7 +393,7 @@ mod tests {
         let open = Open::at(Place::Directory(place.join("store"))).await.unwrap();
         let (store, now) = (open.queue.store(), windrow_core::Timestamp(1));
         let blob = put(store, &"one".into(), b"what one knows", now).await.unwrap();
-        let copies = Copies::new(Arc::clone(&open.queue), Some(&place));
+        let copies = Copies::of_store(Arc::clone(&open.queue), Some(&place));
         let path = copies.copy("one", blob).await.unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"what one knows");
         assert_eq!(copies.copy("one", blob).await, Ok(path));

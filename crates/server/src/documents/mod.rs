@@ -6,11 +6,13 @@
 //!
 //! [`parts`] makes of the configuration what the stages work with, [`files`] has the files on this
 //! machine while they are read, and [`left`] takes back what this server held when it was killed.
+//! [`said`] is what stages read and write over the wire, where others do them.
 
-mod files;
+pub(crate) mod files;
 mod left;
 mod parts;
 pub(crate) mod progress;
+pub(crate) mod said;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,10 +25,12 @@ use windrow_core::item::BlobRef;
 use windrow_core::ports::{Store as _, StoreError};
 use windrow_core::{ItemId, Timestamp};
 use windrow_engine::Clock as _;
+use windrow_pipelines::adapters::embed::Embedder;
 use windrow_pipelines::adapters::reader::AnyFile;
 use windrow_pipelines::catalog::{Catalog, CatalogError, Generation, Postgres, Sqlite};
 use windrow_pipelines::documents::{
-    self, Added, Leftovers, NewFile, NotAdded, Parts, QUEUE, ReadError, Workers, add, remove,
+    self, Added, AtHand, Keeping, Leftovers, NewFile, NotAdded, Parts, QUEUE, ReadError, Stages,
+    Workers, add, remove,
 };
 use windrow_pipelines::postgres;
 use windrow_pipelines::search::hybrid::Search;
@@ -39,7 +43,7 @@ use crate::http::App;
 use crate::logs;
 use crate::store::Queue;
 
-pub(crate) use parts::check;
+pub(crate) use parts::{Misfit, check, elsewhere};
 
 /// The catalog's file beside an embedded store.
 const CATALOG: &str = "catalog.db";
@@ -84,6 +88,7 @@ pub(crate) struct Documents {
 pub(crate) struct Opened {
     pub(crate) catalog: Arc<dyn Catalog>,
     pub(crate) search: Search,
+    at_hand: AtHand,
     parts: Parts,
     reader: AnyFile,
 }
@@ -166,6 +171,11 @@ impl Documents {
                 Ok(row.first().is_some_and(|row| row.get(0)))
             }
         }
+    }
+
+    /// The stages that this server does itself.
+    pub(crate) fn stages(&self) -> Stages {
+        if self.config.enabled { self.config.plan.stages } else { Stages::NONE }
     }
 
     /// Takes a file in, whose bytes are stored.
@@ -265,7 +275,7 @@ impl Documents {
     /// Removes, now and then, what a late stage wrote to a store outside after it was removed.
     async fn remove_leftovers(&self) {
         let Ok(opened) = self.opened().await else { return };
-        let mut leftovers = Leftovers::new(opened.parts.clone());
+        let mut leftovers = Leftovers::new(opened.at_hand.clone());
         let mut ticks = tokio::time::interval(LEFTOVERS_EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -309,6 +319,16 @@ impl Documents {
 }
 
 impl Opened {
+    /// What stages read and write.
+    pub(crate) fn keeping(&self) -> &dyn Keeping {
+        &*self.parts.keeping
+    }
+
+    /// Who makes the vectors that are searched.
+    pub(crate) fn embedder(&self) -> &dyn Embedder {
+        &*self.parts.embedder
+    }
+
     /// A picture of a page, in PNG.
     pub(crate) async fn picture(
         &self,

@@ -18,7 +18,7 @@ use windrow_pipelines::adapters::pdf::Pdf;
 use windrow_pipelines::adapters::reader::AnyFile;
 use windrow_pipelines::adapters::vectors::{Vectors, VectorsError, pgvector, qdrant};
 use windrow_pipelines::catalog::{self, Catalog, CatalogError};
-use windrow_pipelines::documents::{self, Parts};
+use windrow_pipelines::documents::{self, AtHand, Files, Keeping, Parts};
 use windrow_pipelines::search::hybrid::{Nearest, Search};
 use windrow_pipelines::search::index::Index;
 
@@ -64,6 +64,18 @@ fn made(config: &config::Documents) -> Result<Made, Misfit> {
     })
 }
 
+/// The parts of whoever does stages elsewhere: what is kept, and the files, are a server's. With
+/// the reader, which knows what it misses here.
+pub(crate) fn elsewhere(
+    config: &config::Documents,
+    keeping: Arc<dyn Keeping>,
+    files: Arc<dyn Files>,
+) -> Result<(Parts, AnyFile), Misfit> {
+    let Made { reader, embedder, extractor, .. } = made(config)?;
+    let (seen, limits) = (Arc::new(reader.clone()), Default::default());
+    Ok((Parts { keeping, files, reader: seen, embedder, extractor, limits }, reader))
+}
+
 /// The parts around a catalog.
 pub(super) async fn opened(
     config: &config::Documents,
@@ -81,18 +93,21 @@ pub(super) async fn opened(
     let (known, embeds) = (Arc::clone(&catalog), Arc::clone(&embedder));
     let search = Search { catalog: known, embedder: embeds, nearest };
     let in_catalog = || Arc::new(InCatalog::new(Arc::clone(&catalog))) as Arc<dyn Graph>;
-    let parts = Parts {
-        files: Arc::new(Copies::new(Arc::clone(&queue), beside.directory())),
-        reader: Arc::new(reader.clone()),
-        embedder,
+    let at_hand = AtHand {
         vectors,
-        extractor,
         graph: graph.unwrap_or_else(in_catalog),
-        clock: Arc::new(QueueClock(queue)),
-        limits: Default::default(),
+        clock: Arc::new(QueueClock(Arc::clone(&queue))),
         catalog: Arc::clone(&catalog),
     };
-    Ok(Opened { catalog, search, parts, reader })
+    let parts = Parts {
+        keeping: Arc::new(at_hand.clone()),
+        files: Arc::new(Copies::of_store(queue, beside.directory())),
+        reader: Arc::new(reader.clone()),
+        embedder,
+        extractor,
+        limits: Default::default(),
+    };
+    Ok(Opened { catalog, search, at_hand, parts, reader })
 }
 
 /// Where vectors are; None for the index that follows the catalog.

@@ -394,3 +394,66 @@ fn a_source_is_its_tenants_to_see_and_no_tenants_to_make() {
     assert_eq!(server.send("DELETE", "/api/v1/sources/in", Some(&of_a), "").status, 200);
     assert_eq!(names(admin, ""), Vec::<String>::new());
 }
+
+/// What a stage that is done elsewhere reads and writes is its own tenant's, whatever it names.
+#[test]
+fn a_worker_of_one_tenant_gets_at_no_pages_of_another() {
+    let world = World::new("stage-calls");
+    let World { server, a, b, .. } = &world;
+    let sha256 = "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881";
+    let kept = server.send("PUT", &format!("/api/v1/blobs/{sha256}"), Some(a), "x");
+    assert_eq!(kept.status, 201, "{kept:?}");
+    let text = json!({"name": "x.txt", "sha256": sha256});
+    let text = server.post("/api/v1/documents", Some(a), &text).json();
+    let id = text["id"].as_str().unwrap_or_else(|| panic!("{text}")).to_owned();
+    let shown = || server.get(&format!("/api/v1/documents/{id}"), Some(a)).json();
+    while shown()["state"] != "live" {
+        world.claim(a, json!({"queues": ["nowhere"], "worker": "clock", "wait_ms": 50}));
+    }
+    let page = json!({"document": id, "generation": 1, "number": 1});
+    let call = |token: &str, tenant: &str, call: Value| {
+        let call = json!({"tenant": tenant, "call": call});
+        server.post("/api/v1/documents/stage-calls?version=1", Some(token), &call)
+    };
+    let outcome = json!({"without": {"reason": "it was torn out"}});
+    let put = json!({"write": {"put_page": {"page": page, "outcome": outcome}}});
+    let read = json!({"read": {"markdown": {"page": page}}});
+    let of = json!({"document": id, "generation": 1});
+    let writes = [
+        put.clone(),
+        json!({"write": {"begin_pages": {"of": of, "pages": 7}}}),
+        json!({"write": {"fail_generation": {"of": of, "why": "no"}}}),
+        json!({"write": {"put_chunks": {"page": page, "chunks": []}}}),
+        json!({"write": {"publish": {"of": of}}}),
+        json!({"write": {"remove_generation": {"of": of}}}),
+        json!({"write": {"remove_document": {"of": of}}}),
+    ];
+    for write in &writes {
+        let forbidden = call(b, "a", write.clone());
+        forbidden.is(403, "forbidden");
+        let gone = call(b, "b", write.clone());
+        assert_eq!(gone.status, 200, "{gone:?}");
+        assert!(gone.json()["gone"].is_object(), "{write}: {}", gone.text);
+    }
+    call(b, "a", read.clone()).is(403, "forbidden");
+    assert_eq!(call(b, "b", read.clone()).json(), json!({"markdown": {"markdown": null}}));
+    let chunks = server.get(&format!("/api/v1/documents/{id}/pages/1"), Some(a)).json();
+    let chunk = chunks["chunks"][0]["id"].as_str().unwrap_or_else(|| panic!("{chunks}")).to_owned();
+    let pieces = json!({"read": {"pieces": {"chunks": [chunk]}}});
+    assert_eq!(call(b, "b", pieces.clone()).json(), json!({"pieces": []}));
+    let graph = json!({"chunk": chunk, "entities": [], "relationships": []});
+    let graph = call(b, "b", json!({"write": {"put_graph": graph}}));
+    assert!(graph.json()["gone"].is_object(), "{}", graph.text);
+    let (state, markdown) = (shown()["state"].clone(), call(a, "a", read.clone()).json());
+    assert_eq!((state, markdown), (json!("live"), json!({"markdown": {"markdown": "x\n"}})));
+
+    // What a tenant may do with its own, so that the test could fail.
+    assert_eq!(call(a, "a", pieces).json()["pieces"][0]["text"], "x");
+    assert_eq!(call(a, "a", put).json(), json!("done"));
+    assert_eq!(call(a, "a", read).json(), json!({"markdown": {"markdown": null}}));
+    // Nor does a worker remove what nobody let go.
+    for (what, of) in [("remove_generation", &of), ("remove_document", &of)] {
+        let refused = call(a, "a", json!({"write": {what: {"of": of}}}));
+        assert!(refused.json()["bad"].is_object(), "{what}: {}", refused.text);
+    }
+}

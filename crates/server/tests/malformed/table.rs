@@ -10,6 +10,7 @@ mod framing;
 mod head;
 mod queues;
 mod sources;
+mod stages;
 mod target;
 mod work;
 
@@ -59,6 +60,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Class> {
         work::CLASSES,
         queues::CLASSES,
         sources::CLASSES,
+        stages::CLASSES,
     ]
     .into_iter()
     .flatten()

@@ -34,8 +34,18 @@ impl Server {
 
     /// With its store somewhere else than in the directory that goes with it.
     pub(crate) fn at(place: &[&str], variables: &[(&str, &str)], data: Data) -> Server {
+        Server::on("127.0.0.1:0", place, variables, data)
+    }
+
+    /// At an address, such as the one that another had.
+    pub(crate) fn on(
+        listen: &str,
+        place: &[&str],
+        variables: &[(&str, &str)],
+        data: Data,
+    ) -> Server {
         let mut command = Command::new(env!("CARGO_BIN_EXE_windrow"));
-        command.args(["serve", "--listen", "127.0.0.1:0"]).args(place);
+        command.args(["serve", "--listen", listen]).args(place);
         let process = Listening::start(command.envs(variables.iter().copied())).unwrap();
         let address = process.address.clone();
         Server { process, address, _data: data }

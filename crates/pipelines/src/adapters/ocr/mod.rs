@@ -35,6 +35,11 @@ pub trait Ocr: fmt::Debug + Send + Sync {
     /// The resolution at which it wants to see a page, in dots per inch.
     fn dpi(&self) -> u32;
 
+    /// Whether what it needs on this machine is there.
+    fn is_there(&self) -> Result<(), OcrError> {
+        Ok(())
+    }
+
     /// Reads a picture in PNG, JPEG or TIFF.
     fn read<'a>(&'a self, image: &'a Path) -> BoxFuture<'a, Result<String, OcrError>>;
 }

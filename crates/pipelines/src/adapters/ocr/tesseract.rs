@@ -91,6 +91,10 @@ impl Ocr for Tesseract {
         self.options.dpi
     }
 
+    fn is_there(&self) -> Result<(), OcrError> {
+        Ok(TESSERACT.find(&self.options.tool).map(drop)?)
+    }
+
     fn read<'a>(&'a self, image: &'a Path) -> BoxFuture<'a, Result<String, OcrError>> {
         Box::pin(self.recognise(image))
     }

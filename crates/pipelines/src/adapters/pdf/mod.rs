@@ -110,6 +110,14 @@ impl Pdf {
         Pdf { options }
     }
 
+    /// Whether the programs that it runs are there.
+    pub fn is_there(&self) -> Result<(), PdfError> {
+        for tool in [PDFINFO, PDFTOTEXT, PDFTOPPM] {
+            tool.find(&self.options)?;
+        }
+        Ok(())
+    }
+
     /// How many pages a file has.
     pub async fn pages(&self, path: &Path) -> Result<u32, PdfError> {
         if Kind::of_file(path)? != Kind::Pdf {

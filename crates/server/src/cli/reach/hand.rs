@@ -35,7 +35,7 @@ impl Hand {
         }
     }
 
-    pub(super) async fn ask(&self, ask: Ask) -> Result<(u16, Bytes), Stop> {
+    pub(in crate::cli) async fn ask(&self, ask: Ask) -> Result<(u16, Bytes), Stop> {
         let (status, body) = self.open(ask).await?;
         let body = axum::body::to_bytes(body, ANSWER_MAX).await;
         let body = body.map_err(|error| Stop::new(Exit::Failed, error.to_string()))?;

@@ -88,7 +88,7 @@ impl Here {
         Ok(gone)
     }
 
-    pub(super) fn hand(&self) -> &Hand {
+    pub(in crate::cli) fn hand(&self) -> &Hand {
         &self.hand
     }
 

@@ -9,6 +9,7 @@ mod live;
 mod progress;
 mod search;
 mod show;
+mod stages;
 
 use std::sync::Arc;
 
@@ -23,6 +24,7 @@ use windrow_pipelines::documents::{NotAdded, ReadError};
 use windrow_wire::document as wire;
 use windrow_wire::problem::{Code, Problem};
 use windrow_wire::search::Found;
+use windrow_wire::stage::{StageAnswer, StageCall, StagesHere};
 
 pub(super) use live::socket;
 
@@ -38,7 +40,34 @@ const TENANT: (&str, &str) = ("tenant", "whose it is (also user_id); `default` i
 pub(super) fn operations() -> Vec<Operation> {
     let mut all = of_all();
     all.extend(of_one());
+    all.extend(of_stages());
     all
+}
+
+fn of_stages() -> Vec<Operation> {
+    let of = Operation::new;
+    vec![
+        of(
+            Method::GET,
+            "/documents/stages",
+            Role::Worker,
+            "What whoever does stages of documents elsewhere must know: which this server does \
+             itself, and whose vectors it searches.",
+            get(stages::here),
+        )
+        .gives::<StagesHere>(200),
+        of(
+            Method::POST,
+            "/documents/stage-calls",
+            Role::Worker,
+            "Something that a stage which is done elsewhere reads or writes, for `windrow worker \
+             --stages`. It changes with the version, which is said.",
+            post(stages::call),
+        )
+        .asks(stages::PARAMETERS)
+        .needs::<StageCall>()
+        .gives::<StageAnswer>(200),
+    ]
 }
 
 fn of_all() -> Vec<Operation> {
