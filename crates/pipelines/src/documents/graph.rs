@@ -11,7 +11,7 @@ use super::fault::Fault;
 use super::vector::chunk_of;
 use crate::adapters::extract::{Context, ExtractError, Extracted, Extractor};
 use crate::adapters::graph::{GraphError, Origin};
-use crate::catalog::{Chunk, ChunkId, ChunkText, Hash, MemoKey, MemoOf, Scope};
+use crate::catalog::{ChunkId, ChunkText, Hash, MemoKey, MemoOf, Scope};
 use crate::text::chunk::Meta;
 use crate::text::skip::{Phase, Subject, skip};
 
@@ -69,9 +69,7 @@ impl Parts {
     ) -> Result<Result<Linked, &'static str>, Fault> {
         let gone = || Fault::Gone(format!("chunk {id}"));
         let text = self.catalog.chunk_texts(tenant, vec![id]).await?.pop().ok_or_else(gone)?;
-        let chunks = self.catalog.chunks(tenant, text.page).await?;
-        let chunk = chunks.into_iter().find(|chunk| chunk.id == id).ok_or_else(gone)?;
-        let meta: Option<Meta> = serde_json::from_value(chunk.metadata.clone()).ok();
+        let meta: Option<Meta> = serde_json::from_value(text.metadata.clone()).ok();
         let subject = Subject {
             file_name: &text.name,
             document_type: meta.as_ref().map(|meta| meta.document_type),
@@ -82,7 +80,7 @@ impl Parts {
             return Ok(Err(reason.name()));
         }
         let headings = meta.map(|meta| meta.heading_path).unwrap_or_default();
-        let said = self.said(extractor, tenant, (&text, &chunk), &headings).await?;
+        let said = self.said(extractor, tenant, &text, &headings).await?;
         let origin = Origin {
             chunk: id,
             at: text.page.of(),
@@ -100,13 +98,13 @@ impl Parts {
         &self,
         extractor: &dyn Extractor,
         tenant: &str,
-        (text, chunk): (&ChunkText, &Chunk),
+        text: &ChunkText,
         headings: &[String],
     ) -> Result<Extracted, Fault> {
         let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
         let context = Context { document: &text.name, headings: &headings };
         let (of, now) = (MemoOf::new(tenant, PHASE), self.clock.now());
-        let seen = seen(&chunk.hash, &context);
+        let seen = seen(&text.hash, &context);
         let parameters = extractor.parameters();
         let (name, version) = (extractor.name(), extractor.version());
         let key = MemoKey::of(&seen, PHASE, name, version, &parameters);
