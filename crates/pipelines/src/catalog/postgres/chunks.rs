@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::super::chunk::{hash_of, metadata_of};
 use super::super::error::CatalogError;
-use super::super::words::folded;
+use super::super::words::bare_words;
 use super::super::{
     Chunk, ChunkId, ChunkPlace, ChunkText, GenerationKey, NewChunk, PageKey, Scope, content_hash,
 };
@@ -61,10 +61,10 @@ async fn insert(
     let sql = "insert into windrow_catalog.chunks (id, document, generation, page, ordinal, \
          tenant, collection, kind, linked, tokens, begins, ends, hash, metadata, text, words) \
          select n.id, $1, $2, $3, n.ordinal, $4, $5, n.kind, false, n.tokens, n.begins, n.ends, \
-         n.hash, n.metadata, n.text, to_tsvector('english', n.folded) \
+         n.hash, n.metadata, n.text, to_tsvector('windrow_catalog.words', n.bare) \
          from unnest($6::uuid[], $7::int[], $8::text[], $9::int[], $10::int[], $11::int[], \
          $12::bytea[], $13::text[], $14::text[], $15::text[]) \
-         as n(id, ordinal, kind, tokens, begins, ends, hash, metadata, text, folded)";
+         as n(id, ordinal, kind, tokens, begins, ends, hash, metadata, text, bare)";
     fn all<'a, T>(new: &[(&'a ChunkId, &'a NewChunk)], part: impl Fn(&'a NewChunk) -> T) -> Vec<T> {
         new.iter().map(|(_, chunk)| part(chunk)).collect()
     }
@@ -86,7 +86,7 @@ async fn insert(
             all(new, |chunk| content_hash(&chunk.text).to_vec()),
             all(new, |chunk| chunk.metadata.to_string()),
             all(new, |chunk| chunk.text.as_str()),
-            all(new, |chunk| folded(&chunk.text))
+            all(new, |chunk| bare_words(&chunk.text))
         ],
     )
     .await?;

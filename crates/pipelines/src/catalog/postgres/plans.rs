@@ -34,7 +34,7 @@ const FILL: &str = "\
     insert into windrow_catalog.chunks (id, document, generation, page, ordinal, tenant, \
       collection, kind, linked, tokens, begins, ends, hash, metadata, text, words) \
       select gen_random_uuid(), id, 1, n, 0, 't', 'c1', 'text', false, 0, 0, 0, '', '', \
-      repeat('word' || n || ' ', 200), to_tsvector('english', 'word' || n) \
+      repeat('word' || n || ' ', 200), to_tsvector('windrow_catalog.words', 'word' || n) \
       from generate_series(1, 1000) n, \
       (select id from windrow_catalog.documents order by added_at limit 20) d; \
     insert into windrow_catalog.vectors (chunk, sequence, document, generation, page, tenant, \

@@ -61,6 +61,13 @@ create table windrow_catalog.pages (
     primary key (document, generation, number)
 );
 
+-- Words are cut before they come here, and each is found by its stem, also one that is in every
+-- text: as FTS5's `porter` does it in SQLite.
+create text search dictionary windrow_catalog.stem (template = snowball, language = english);
+create text search configuration windrow_catalog.words (copy = pg_catalog.simple);
+alter text search configuration windrow_catalog.words
+    alter mapping replace pg_catalog.simple with windrow_catalog.stem;
+
 create table windrow_catalog.chunks (
     id uuid primary key,
     document uuid not null,
