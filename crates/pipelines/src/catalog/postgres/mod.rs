@@ -412,6 +412,10 @@ impl Catalog for Postgres {
         Box::pin(async move { read!(self, tx => vectors::since(tx, after, limit)) })
     }
 
+    fn newest_change(&self) -> Answer<'_, u64> {
+        Box::pin(async move { read!(self, tx => vectors::newest(tx)) })
+    }
+
     fn sweep_changes(&self, before: u64, limit: u32) -> Answer<'_, u64> {
         Box::pin(async move { write!(self, tx => vectors::sweep(tx, before, limit)) })
     }

@@ -149,13 +149,22 @@ pub(super) async fn log(
     what: &[(GenerationKey, Option<Uuid>)],
 ) -> Result<(), Trouble> {
     let first = sequences(tx, what.len()).await?;
+    // At once: everybody else who writes vectors waits.
     let sql = "insert into windrow_catalog.changes (sequence, kind, document, generation, chunk) \
-         values ($1, $2, $3, $4, $5)";
-    for (sequence, (at, chunk)) in (first..).zip(what) {
-        let values = values![sequence, kind, at.document, int(at.generation), *chunk];
-        tx.run(sql, values).await?;
-    }
+         select n.sequence, $1, n.document, n.generation, n.chunk \
+         from unnest($2::bigint[], $3::uuid[], $4::int[], $5::uuid[]) \
+         as n(sequence, document, generation, chunk)";
+    let sequences: Vec<i64> = (first..).take(what.len()).collect();
+    let documents: Vec<Uuid> = what.iter().map(|(at, _)| at.document).collect();
+    let generations: Vec<i32> = what.iter().map(|(at, _)| int(at.generation)).collect();
+    let chunks: Vec<Option<Uuid>> = what.iter().map(|(_, chunk)| *chunk).collect();
+    tx.run(sql, values![kind, sequences, documents, generations, chunks]).await?;
     Ok(())
+}
+
+pub(super) async fn newest(tx: &Tx<'_>) -> Result<u64, Trouble> {
+    let sql = "select value from windrow_catalog.counters where name = 'sequence'";
+    Ok(tx.one(sql, &[]).await?.get::<_, i64>(0).unsigned_abs())
 }
 
 pub(super) async fn since(

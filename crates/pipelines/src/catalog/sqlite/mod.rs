@@ -352,6 +352,10 @@ impl Catalog for Sqlite {
         self.read(Ok(()), move |db| vectors::since(db, after, limit))
     }
 
+    fn newest_change(&self) -> Answer<'_, u64> {
+        self.read(Ok(()), vectors::newest)
+    }
+
     fn sweep_changes(&self, before: u64, limit: u32) -> Answer<'_, u64> {
         self.write(Ok(()), move |db| vectors::sweep(db, before, limit))
     }

@@ -135,6 +135,12 @@ pub(super) fn since(
     Ok(VectorsSince::new(after, changes, limit as usize))
 }
 
+pub(super) fn newest(db: &Connection) -> Result<u64, CatalogError> {
+    let sql = "select value from counters where name = 'sequence'";
+    let newest: i64 = db.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
+    Ok(newest.unsigned_abs())
+}
+
 pub(super) fn sweep(db: &Connection, before: u64, limit: u32) -> Result<u64, CatalogError> {
     let sql = "delete from changes where sequence in (select sequence from changes \
          where kind = 'removed' and sequence < ?1 order by sequence limit ?2) returning sequence";

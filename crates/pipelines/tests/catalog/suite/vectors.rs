@@ -135,6 +135,7 @@ async fn who_missed_a_removal_that_was_swept_begins_again(bed: &Bed) {
     catalog.remove_generation(first).await.unwrap();
     prompt.follow(catalog, 2).await;
     let all = prompt.cursor.sequence;
+    assert_eq!(catalog.newest_change().await, Ok(all));
     assert_eq!(catalog.sweep_changes(all + 1, 100).await, Ok(1));
     assert_eq!(catalog.sweep_changes(all + 1, 100).await, Ok(0));
     bed.ingest("c.md", &["Seven."]).await;
