@@ -5,10 +5,11 @@
 //! one text that it is bad, and of a rate limit or an outage that it may pass. What an endpoint was
 //! paid for is remembered by the text; the built-in embedder is quicker than remembering.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
+use uuid::Uuid;
 use windrow_client::worker::{Handled, Job, Undone, Unread};
 
 use super::batch::Batches;
@@ -93,8 +94,38 @@ impl Parts {
                 }
             }
         }
-        self.keep(tenant, &vectors).await?;
-        each.extend(vectors.iter().map(|(chunk, _)| (chunk.id, Ok(Embedded::Done))));
+        each.extend(self.keep_each(tenant, vectors).await?);
+        Ok(each)
+    }
+
+    /// Keeps vectors. If they are refused, those of each document by themselves: one that does not
+    /// belong into its collection takes no other with it.
+    async fn keep_each(
+        &self,
+        tenant: &str,
+        vectors: Vec<(&ChunkText, Vec<f32>)>,
+    ) -> Result<Vec<(ChunkId, Result<Embedded, Fault>)>, Fault> {
+        let mut by_document = BTreeMap::<Uuid, Vec<_>>::new();
+        match self.keep(tenant, &vectors).await {
+            Ok(()) => {
+                let done = |(chunk, _): &(&ChunkText, _)| (chunk.id, Ok(Embedded::Done));
+                return Ok(vectors.iter().map(done).collect());
+            }
+            Err(Fault::Bad(_)) => {}
+            Err(fault) => return Err(fault),
+        }
+        for one in vectors {
+            by_document.entry(one.0.page.document).or_default().push(one);
+        }
+        let mut each = Vec::new();
+        for some in by_document.into_values() {
+            let kept = match self.keep(tenant, &some).await {
+                Ok(()) => Ok(Embedded::Done),
+                Err(Fault::Bad(why)) => Err(Fault::Bad(why)),
+                Err(fault) => return Err(fault),
+            };
+            each.extend(some.iter().map(|(chunk, _)| (chunk.id, kept.clone())));
+        }
         Ok(each)
     }
 

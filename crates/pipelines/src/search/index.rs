@@ -12,7 +12,7 @@ use tokio::sync::Mutex;
 use uuid::Uuid;
 
 use crate::adapters::vectors::built_in::{BuiltIn, Row};
-use crate::adapters::vectors::{self, Filter, Hit, Live, Vectors as _, VectorsError};
+use crate::adapters::vectors::{self, Filter, Hit, Live, VectorsError};
 use crate::catalog::{Catalog, CatalogError, VectorChange, VectorCursor, VectorsSince};
 
 /// Changes that are read at once.
@@ -27,11 +27,22 @@ pub struct Index {
     seen: RwLock<Seen>,
 }
 
+/// What is nearest to a question.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Near {
+    /// The nearest first.
+    pub hits: Vec<Hit>,
+    /// Why there was something that could not be compared with it, if there was.
+    pub passed_over: Option<String>,
+}
+
 /// What a search looks at.
 #[derive(Clone, Debug, Default)]
 struct Seen {
     vectors: Arc<BuiltIn>,
     live: Arc<Live>,
+    /// How many rows of the catalog were no vectors.
+    left_out: usize,
 }
 
 /// How far the catalog was followed, and what is known by then.
@@ -68,7 +79,7 @@ impl Index {
                 VectorsSince::Changes { changes, .. } if changes.is_empty() => break,
                 VectorsSince::Changes { changes, next } => {
                     taken += changes.len() as u64;
-                    followed.take(changes)?;
+                    followed.take(changes);
                     followed.cursor = next;
                 }
                 VectorsSince::BeginAgain => *followed = Followed::default(),
@@ -86,24 +97,34 @@ impl Index {
         if is_used { self.follow().await } else { Ok(0) }
     }
 
-    /// The chunks of live documents that are nearest to a vector.
+    /// The chunks of live documents that are nearest to a vector. Vectors of another dimension are
+    /// passed over, as long as there are others.
     pub async fn search(
         &self,
         query: &[f32],
         filter: Filter,
         limit: usize,
-    ) -> Result<Vec<Hit>, IndexError> {
+    ) -> Result<Near, IndexError> {
         self.follow().await?;
-        let Seen { vectors, live } = self.seen.read().clone();
+        let Seen { vectors, live, left_out } = self.seen.read().clone();
         let filter = Filter { live: Some(live), ..filter };
-        Ok(vectors.search(query, &filter, limit).await?)
+        let (hits, others) = vectors.search_alike(query, &filter, limit).await?;
+        let passed_over = match others {
+            Some(others) if hits.is_empty() => return Err(others.into()),
+            Some(others) => Some(others.to_string()),
+            None if left_out > 0 => Some(format!("{left_out} in the catalog are no vectors")),
+            None => None,
+        };
+        Ok(Near { hits, passed_over })
     }
 }
 
 impl Followed {
-    fn take(&mut self, changes: Vec<(u64, VectorChange)>) -> Result<(), IndexError> {
+    /// Takes in what it can. What is refused here would be refused for ever, and nobody would find
+    /// anything that came after it.
+    fn take(&mut self, changes: Vec<(u64, VectorChange)>) {
         let vectors = Arc::clone(&self.known.vectors);
-        let mut rows = Vec::new();
+        let (mut rows, mut left_out) = (Vec::new(), 0);
         for (sequence, change) in changes {
             match change {
                 VectorChange::Put { point, vector } => {
@@ -126,11 +147,11 @@ impl Followed {
                 }
                 // What was put before goes in before something goes.
                 VectorChange::ChunkRemoved(chunk) => {
-                    vectors.feed(rows.drain(..))?;
+                    left_out += vectors.feed(rows.drain(..));
                     vectors.remove(&[chunk.0]);
                 }
                 VectorChange::GenerationRemoved(at) => {
-                    vectors.feed(rows.drain(..))?;
+                    left_out += vectors.feed(rows.drain(..));
                     if self.generations.get(&at.document) == Some(&at.generation) {
                         self.generations.remove(&at.document);
                         Arc::make_mut(&mut self.known.live).remove(&(at.document, at.generation));
@@ -139,8 +160,7 @@ impl Followed {
                 }
             }
         }
-        vectors.feed(rows)?;
-        Ok(())
+        self.known.left_out += left_out + vectors.feed(rows);
     }
 }
 
@@ -162,7 +182,7 @@ mod tests {
     fn of_a_document_one_generation_is_live_until_it_goes() {
         let mut followed = Followed::default();
         let mut check = |change: VectorChange, want: &[(u128, u32)]| {
-            followed.take(vec![(1, change)]).unwrap();
+            followed.take(vec![(1, change)]);
             let want = want.iter().map(|(document, number)| (Uuid::from_u128(*document), *number));
             assert_eq!(*followed.known.live, want.collect::<Live>());
             assert_eq!(followed.generations.len(), followed.known.live.len());
@@ -185,7 +205,7 @@ mod tests {
             for piece in 0..150 {
                 let documents = piece * 1_000..(piece + 1) * 1_000;
                 let live = documents.map(|n| (1 + n as u64, VectorChange::Live(at(n, 1))));
-                followed.take(live.collect()).unwrap();
+                followed.take(live.collect());
             }
             // Nobody may wait any more.
             let _gone = done.send(followed.known.live.len());

@@ -6,6 +6,7 @@
 //! search is a `tsvector` with a GIN index.
 
 mod chunks;
+mod dimensions;
 mod documents;
 mod fingerprint;
 mod graph;

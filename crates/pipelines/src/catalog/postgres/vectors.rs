@@ -3,17 +3,18 @@
 //! Sequences come from one row, which is taken last and held until the commit. Whoever sees a
 //! sequence therefore sees all below it, on whatever server.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::super::error::CatalogError;
-use super::super::vectors::{change_of, vector_bytes, vector_of};
+use super::super::vectors::{Given, Held, change_of, vector_bytes, vector_of};
 use super::super::{
     GenerationKey, NewVector, Point, Scope, VectorChange, VectorCursor, VectorsSince,
 };
 use super::chunks::id_of;
+use super::dimensions;
 use super::documents::{self, Hold};
 use super::value::{Tx, int, nat, values};
 use super::{Trouble, uuid};
@@ -51,7 +52,12 @@ async fn write(
     news: &[&Place],
     vectors: &HashMap<Uuid, Vec<u8>>,
 ) -> Result<(), Trouble> {
+    let fresh = dimensions::unseen(tx, given(news, vectors)?).await?;
     let first = sequences(tx, news.len()).await?;
+    // From here on nobody else puts vectors into any collection.
+    if !fresh.is_empty() {
+        dimensions::check(tx, &fresh).await?;
+    }
     let sql = "insert into windrow_catalog.vectors \
          (chunk, sequence, document, generation, page, tenant, collection, vector) \
          select * from unnest($1::uuid[], $2::bigint[], $3::uuid[], $4::int[], $5::int[], \
@@ -70,6 +76,25 @@ async fn write(
         values![chunks, sequences, documents, generations, pages, tenants, collections, bytes];
     tx.run(sql, values).await?;
     Ok(())
+}
+
+/// What is put into each generation. Refuses what differs within one.
+fn given(
+    news: &[&Place],
+    vectors: &HashMap<Uuid, Vec<u8>>,
+) -> Result<BTreeMap<GenerationKey, Given>, CatalogError> {
+    let mut all: BTreeMap<GenerationKey, Given> = BTreeMap::new();
+    for place in news {
+        let at = GenerationKey { document: place.document, generation: nat(place.generation) };
+        let dimension = vectors.get(&place.chunk).map_or(0, Vec::len) / size_of::<f32>();
+        let scope = Scope::new(place.tenant.as_str(), place.collection.as_str());
+        let given = Given { at, scope, dimension };
+        if let Some(first) = all.get(&at) {
+            given.check(Held { of_generation: Some(first.dimension), ..Held::default() })?;
+        }
+        all.entry(at).or_insert(given);
+    }
+    Ok(all)
 }
 
 /// Where a chunk is.

@@ -4,6 +4,7 @@
 //! FTS5. What each table is for is said in `schema/0001_catalog.sql`.
 
 mod chunks;
+mod dimensions;
 mod documents;
 mod fingerprint;
 mod graph;

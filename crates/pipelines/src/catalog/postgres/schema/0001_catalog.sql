@@ -142,6 +142,17 @@ create table windrow_catalog.vectors (
 create unique index vectors_by_sequence on windrow_catalog.vectors (sequence);
 create index vectors_by_generation on windrow_catalog.vectors (document, generation);
 
+-- Of which dimension the vectors of each generation are that has some.
+create table windrow_catalog.dimensions (
+    document uuid not null,
+    generation int not null,
+    tenant text collate "C" not null,
+    collection text collate "C" not null,
+    dimension int not null,
+    primary key (document, generation)
+);
+create index dimensions_by_collection on windrow_catalog.dimensions (tenant, collection, dimension);
+
 -- What else happened to vectors: a generation went live, or something was removed.
 create table windrow_catalog.changes (
     sequence bigint primary key,
