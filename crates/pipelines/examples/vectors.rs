@@ -39,7 +39,7 @@ fn main() {
     let plain: Vec<f32> = rows.iter().flat_map(|row| row.vector.clone()).collect();
     let index = BuiltIn::default();
     let begun = Instant::now();
-    index.feed(rows).expect("good rows");
+    assert_eq!(index.feed(rows), 0, "good rows");
     println!("taking in {chunks}: {:.0} ms", ms(begun.elapsed()));
 
     let begun = Instant::now();

@@ -137,6 +137,9 @@ pub struct ChunkText {
     pub index: u32,
     pub kind: String,
     pub text: String,
+    pub hash: Hash,
+    /// What else the chunker knows of it.
+    pub metadata: Value,
     pub collection: String,
     /// The document's.
     pub source: String,
@@ -155,6 +158,10 @@ pub fn embedder(name: &str, version: &str) -> String {
 
 pub(super) fn hash_of(bytes: &[u8]) -> Result<Hash, CatalogError> {
     bytes.try_into().map_err(|_| CatalogError::bad("a hash in the catalog has not 32 bytes"))
+}
+
+pub(super) fn metadata_of(text: &str) -> Result<Value, CatalogError> {
+    serde_json::from_str(text).map_err(|error| CatalogError::bad(error.to_string()))
 }
 
 pub(super) fn uuid_of(bytes: &[u8]) -> Result<Uuid, CatalogError> {

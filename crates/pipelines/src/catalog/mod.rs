@@ -210,6 +210,9 @@ pub trait Catalog: fmt::Debug + Send + Sync {
     /// What happened to vectors after a cursor, oldest first.
     fn vectors_since(&self, after: VectorCursor, limit: u32) -> Answer<'_, VectorsSince>;
 
+    /// The sequence of what happened last; zero if nothing has.
+    fn newest_change(&self) -> Answer<'_, u64>;
+
     /// Forgets what was removed before a sequence, at most so many. Says how many. An index that
     /// has not come that far begins again.
     fn sweep_changes(&self, before: u64, limit: u32) -> Answer<'_, u64>;

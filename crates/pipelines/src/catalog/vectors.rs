@@ -3,6 +3,10 @@
 //! Every change has a sequence that no later commit undercuts, so that who has seen all up to one
 //! has missed nothing, also where many servers write. Vectors of generations that are not live are
 //! among them: an index takes them in while they are built and shows them once they are live.
+//!
+//! Decides which vectors belong together. Those of a generation are of one dimension, and so are
+//! those of a collection, but for documents that are embedded anew: whoever changes the embedder
+//! reindexes one document after the other, and until the last one there are both.
 
 use uuid::Uuid;
 
@@ -36,6 +40,45 @@ impl NewVector {
             }
         }
         Ok(())
+    }
+}
+
+/// Whose vectors are put in, and of which dimension they are.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Given {
+    pub(super) at: GenerationKey,
+    pub(super) scope: Scope,
+    pub(super) dimension: usize,
+}
+
+/// What there is already, of generations that are not old.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct Held {
+    /// The dimension of this generation's vectors.
+    pub(super) of_generation: Option<usize>,
+    /// Whether an older generation of the document has vectors, of whatever dimension.
+    pub(super) has_older: bool,
+    /// Another dimension that another document of the collection has.
+    pub(super) of_others: Option<usize>,
+}
+
+impl Given {
+    /// Refuses vectors that could not be compared with those beside them.
+    pub(super) fn check(&self, held: Held) -> Result<(), CatalogError> {
+        let Given { at, scope: Scope { collection, .. }, dimension } = self;
+        match held {
+            Held { of_generation: Some(holds), .. } if holds == *dimension => Ok(()),
+            Held { of_generation: Some(holds), .. } => Err(CatalogError::bad(format!(
+                "{at} has vectors of {holds} dimensions and this one has {dimension}: the embedder \
+                 was changed meanwhile; reindex the document"
+            ))),
+            Held { has_older: true, .. } | Held { of_others: None, .. } => Ok(()),
+            Held { of_others: Some(holds), .. } => Err(CatalogError::bad(format!(
+                "collection {collection:?} has vectors of {holds} dimensions and this one has \
+                 {dimension}: it was made by another embedder; add the document to another \
+                 collection, or reindex all others of this one and then this"
+            ))),
+        }
     }
 }
 
@@ -142,6 +185,33 @@ mod tests {
         let vector = vec![0.0, -1.5, f32::MIN_POSITIVE, 3.25e7];
         assert_eq!(vector_of(&vector_bytes(&vector)), Ok(vector));
         assert!(vector_of(&[1, 2, 3]).is_err());
+    }
+
+    #[test]
+    fn vectors_are_of_one_dimension_but_for_documents_that_are_embedded_anew() {
+        let check = |of_generation, has_older, of_others, refused: Option<&str>| {
+            let at = GenerationKey { document: Uuid::from_u128(7), generation: 2 };
+            let given = Given { at, scope: Scope::new("t", "books"), dimension: 3 };
+            let said = given.check(Held { of_generation, has_older, of_others }).err();
+            let said = said.map(|error| error.to_string());
+            match (&said, refused) {
+                (None, None) => {}
+                (Some(said), Some(part)) if said.contains(part) => {}
+                _ => panic!("{said:?}, not {refused:?}"),
+            }
+        };
+        check(None, false, None, None);
+        check(
+            None,
+            false,
+            Some(2),
+            Some("\"books\" has vectors of 2 dimensions and this one has 3"),
+        );
+        check(None, false, Some(2), Some("add the document to another collection, or reindex"));
+        check(None, true, Some(2), None);
+        check(Some(3), false, Some(2), None);
+        check(Some(3), true, None, None);
+        check(Some(2), true, None, Some("reindex the document"));
     }
 
     #[test]

@@ -43,6 +43,19 @@ fn is_common(word: &str) -> bool {
     COMMON.contains(&word)
 }
 
+/// The words of a text and nothing between them but spaces: where a database has a notion of its
+/// own of what a number, an address or a path is, it finds none in this.
+pub(super) fn bare_words(text: &str) -> String {
+    let mut bare = String::with_capacity(text.len());
+    for (begins, ends) in spans(text) {
+        if !bare.is_empty() {
+            bare.push(' ');
+        }
+        bare += &folded(&text[begins..ends]);
+    }
+    bare
+}
+
 /// Where the words of a text are.
 pub(super) fn spans(text: &str) -> impl Iterator<Item = (usize, usize)> {
     let mut letters = text.char_indices().peekable();
@@ -117,6 +130,18 @@ mod tests {
         let long: String = (0..100_000).map(|n| format!("word{n} ")).collect();
         assert_eq!(words(&long).len(), WORDS_MAX);
         assert_eq!(words(&"x".repeat(100_000))[0].len(), WORD_CHARS_MAX);
+    }
+
+    #[test]
+    fn a_text_is_cut_into_the_words_that_questions_are() {
+        let check = |text: &str, want: &str| {
+            assert_eq!(bare_words(text), want);
+            assert_eq!(words(text).join(" "), want, "as a question");
+        };
+        check("1234.56", "1234 56");
+        check("ABC-123: x@Example.org", "abc 123 x example org");
+        check("/usr/bin/Café_2.pdf", "usr bin cafe 2 pdf");
+        check("…", "");
     }
 
     #[test]

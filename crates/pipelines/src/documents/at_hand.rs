@@ -48,10 +48,10 @@ impl AtHand {
 
     async fn whole(&self, tenant: &str, id: ChunkId) -> Result<Option<(Piece, Value)>, Unkept> {
         let text = self.catalog.chunk_texts(tenant, vec![id]).await?.pop();
-        let Some(text) = text else { return Ok(None) };
-        let chunks = self.catalog.chunks(tenant, text.page).await?;
-        let chunk = chunks.into_iter().find(|chunk| chunk.id == id);
-        Ok(chunk.map(|chunk| (text.into(), chunk.metadata)))
+        Ok(text.map(|mut text| {
+            let metadata = text.metadata.take();
+            (text.into(), metadata)
+        }))
     }
 
     async fn keep_vectors(

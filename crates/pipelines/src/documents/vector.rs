@@ -88,22 +88,37 @@ impl Parts {
                 }
             }
         }
-        // What one collection refuses is no matter of the others.
-        let by = embedder(self.embedder.name(), self.embedder.version());
-        vectors.sort_by(|(one, _): &Vector, (other, _)| one.collection.cmp(&other.collection));
-        for some in vectors.chunk_by(|(one, _), (other, _)| one.collection == other.collection) {
-            let kept = self.keeping.put_vectors(tenant, some.to_vec(), &by).await;
-            for (chunk, _) in some {
-                let gone = || Err(Fault::Gone(format!("chunk {}", chunk.id)));
-                let is = match &kept {
-                    Ok(lost) if lost.contains(&chunk.id) => gone(),
-                    Ok(_) => Ok(Embedded::Done),
-                    Err(error) => Err(error.clone().into()),
-                };
-                each.insert(chunk.id, is);
-            }
-        }
+        each.extend(self.keep(tenant, vectors).await);
         Ok(each)
+    }
+
+    /// Keeps vectors. If they are refused, those of each document by themselves: one that does not
+    /// belong into its collection takes no other with it.
+    async fn keep(&self, tenant: &str, mut vectors: Vec<Vector>) -> Vec<(ChunkId, Is)> {
+        if vectors.is_empty() {
+            return Vec::new();
+        }
+        let together = self.keep_together(tenant, &vectors).await;
+        if !together.iter().any(|(_, is)| matches!(is, Err(Fault::Bad(_)))) {
+            return together;
+        }
+        let mut each = Vec::new();
+        vectors.sort_by_key(|(chunk, _)| chunk.page.document);
+        for some in vectors.chunk_by(|(one, _), (two, _)| one.page.document == two.page.document) {
+            each.extend(self.keep_together(tenant, some).await);
+        }
+        each
+    }
+
+    async fn keep_together(&self, tenant: &str, vectors: &[Vector]) -> Vec<(ChunkId, Is)> {
+        let by = embedder(self.embedder.name(), self.embedder.version());
+        let gone = self.keeping.put_vectors(tenant, vectors.to_vec(), &by).await;
+        let is = |id: ChunkId| match &gone {
+            Ok(gone) if gone.contains(&id) => Err(Fault::Gone(format!("chunk {id}"))),
+            Ok(_) => Ok(Embedded::Done),
+            Err(error) => Err(error.clone().into()),
+        };
+        vectors.iter().map(|(chunk, _)| (chunk.id, is(chunk.id))).collect()
     }
 
     /// The vector of each chunk, made now or remembered.
@@ -144,6 +159,9 @@ impl Parts {
         Ok(made.into_iter().map(|made| made.unwrap_or_else(unmade)).collect())
     }
 }
+
+/// What became of a chunk, or why nothing did.
+type Is = Result<Embedded, Fault>;
 
 /// A chunk and its vector.
 type Vector = (Piece, Vec<f32>);

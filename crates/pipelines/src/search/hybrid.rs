@@ -11,7 +11,7 @@ use futures_util::future::join;
 use uuid::Uuid;
 
 use super::fuse::{Fused, List, Part, fuse};
-use super::index::Index;
+use super::index::{Index, Near};
 use crate::adapters::embed::{Embedder, embed_all};
 use crate::adapters::vectors::{Filter, Hit, Vectors};
 use crate::catalog::{
@@ -44,7 +44,7 @@ pub struct Query {
 pub struct Found {
     /// The best first.
     pub hits: Vec<Passage>,
-    /// Why one of the rankings is missing, if one is.
+    /// Why one of the rankings is missing, or a part of it, if one is.
     pub missing: Option<String>,
 }
 
@@ -67,6 +67,9 @@ pub enum Nearest {
     Store(Arc<dyn Vectors>),
 }
 
+/// What the vectors found, and why something was passed over.
+type Nearby = (Vec<(ChunkId, f32)>, Option<String>);
+
 /// What searches.
 #[derive(Clone, Debug)]
 pub struct Search {
@@ -83,9 +86,11 @@ impl Search {
         let (by_words, by_meaning) =
             join(self.by_words(query, deep), self.by_meaning(query, deep)).await;
         let (by_words, by_meaning, missing) = match (by_words, by_meaning) {
-            (Ok(words), Ok(meaning)) => (words, meaning, None),
+            (Ok(words), Ok((meaning, passed_over))) => {
+                (words, meaning, passed_over.map(|why| format!("not all vectors: {why}")))
+            }
             (Ok(words), Err(why)) => (words, Vec::new(), Some(format!("no vectors: {why}"))),
-            (Err(why), Ok(meaning)) => (Vec::new(), meaning, Some(format!("no words: {why}"))),
+            (Err(why), Ok((meaning, _))) => (Vec::new(), meaning, Some(format!("no words: {why}"))),
             (Err(why), Err(_)) => return Err(why),
         };
         let lists = [
@@ -113,9 +118,10 @@ impl Search {
         Ok(hits.into_iter().map(|hit| (hit.chunk, hit.score as f32)).collect())
     }
 
-    async fn by_meaning(&self, query: &Query, deep: u32) -> Result<Vec<(ChunkId, f32)>, String> {
+    /// What is nearest, and why something was passed over if it was.
+    async fn by_meaning(&self, query: &Query, deep: u32) -> Result<Nearby, String> {
         if query.text.trim().is_empty() {
-            return Ok(Vec::new());
+            return Ok((Vec::new(), None));
         }
         let embedded = embed_all(&*self.embedder, &[&query.text]).await;
         let vector = embedded.map_err(|error| error.to_string())?.pop().unwrap_or_default();
@@ -126,13 +132,17 @@ impl Search {
             live: None,
         };
         let deep = deep as usize;
-        let hits = match &self.nearest {
+        let Near { hits, passed_over } = match &self.nearest {
             Nearest::Index(index) => {
                 index.search(&vector, filter, deep).await.map_err(|error| error.to_string())?
             }
-            Nearest::Store(store) => self.in_store(&**store, &vector, &filter, deep).await?,
+            Nearest::Store(store) => {
+                let hits = self.in_store(&**store, &vector, &filter, deep).await?;
+                Near { hits, passed_over: None }
+            }
         };
-        Ok(hits.into_iter().map(|hit| (ChunkId(hit.point.id), hit.score)).collect())
+        let scored = hits.into_iter().map(|hit| (ChunkId(hit.point.id), hit.score));
+        Ok((scored.collect(), passed_over))
     }
 
     /// What a store finds, as far as search sees it. A store also holds generations that are being

@@ -14,6 +14,7 @@ use windrow_core::ports::{Now, Store};
 use windrow_core::queue::{Queue as _, Seen};
 use windrow_core::{ItemId, Timestamp};
 use windrow_engine::{Engine, Limits, SystemClock};
+use windrow_pipelines::adapters::embed::Embedder;
 use windrow_pipelines::adapters::embed::hashed::Hashed;
 use windrow_pipelines::adapters::extract::cooccurrence::Cooccurrence;
 use windrow_pipelines::adapters::graph::in_catalog::InCatalog;
@@ -23,7 +24,7 @@ use windrow_pipelines::documents::{
     Added, AtHand, Clock, Files, Gate, NewFile, Parts, Plan, QUEUE, Reader, TextFiles, Workers,
     add, media_type, remove, settings,
 };
-use windrow_pipelines::search::hybrid::{Nearest, Query, Search};
+use windrow_pipelines::search::hybrid::{Found, Nearest, Query, Search};
 use windrow_pipelines::search::index::Index;
 use windrow_store::embedded::disk::RealDisk;
 use windrow_store::embedded::{Embedded, Options, Running};
@@ -209,10 +210,15 @@ impl<S: Store> Place<S> {
         self.queue.step().await.unwrap();
     }
 
-    pub(crate) async fn found(&self, text: &str) -> Vec<(String, u32)> {
+    /// What is found by a question that somebody else embeds.
+    pub(crate) async fn found_by(&self, embedder: Arc<dyn Embedder>, text: &str) -> Found {
         let (tenant, collection) = ("acme".to_owned(), Some("books".to_owned()));
         let query = Query { text: text.into(), tenant, collection, document: None, limit: 5 };
-        let found = self.search.find(&query).await.unwrap();
+        Search { embedder, ..self.search.clone() }.find(&query).await.unwrap()
+    }
+
+    pub(crate) async fn found(&self, text: &str) -> Vec<(String, u32)> {
+        let found = self.found_by(Arc::new(Hashed), text).await;
         assert_eq!(found.missing, None);
         found.hits.iter().map(|hit| (hit.chunk.name.clone(), hit.chunk.page.number)).collect()
     }

@@ -121,7 +121,9 @@ async fn what_is_no_texts_fault_is_transient_and_says_when_to_come_back() {
         });
         let server = server.await;
         let all = model(&server.base(), |_| {}).embed(&["a", "b"]).await;
-        assert_eq!((server.asked().len(), all.len()), (1, 2), "{status}");
+        // Who broke without a word is asked about a harmless one.
+        let asked = if matches!(status, 500 | 502) { 2 } else { 1 };
+        assert_eq!((server.asked().len(), all.len()), (asked, 2), "{status}");
         for one in &all {
             let (why, told) = transient(one);
             assert!(why.contains(word) && why.contains(&status.to_string()), "{status}: {why}");
@@ -190,6 +192,66 @@ async fn only_the_text_that_is_to_blame_is_bad_and_no_other_is_paid_for_twice() 
             assert_eq!(asked.iter().filter(is_paid).count(), 1, "{text}");
         }
         assert!(asked.len() <= 2 + 2 * 4 * culprits.len(), "{} requests", asked.len());
+    }
+}
+
+/// It went on for ever: the text was tried again with ever new ones, for which the endpoint was
+/// taken to be away.
+#[tokio::test]
+async fn a_text_that_an_endpoint_breaks_over_is_bad_and_the_others_are_embedded() {
+    for (status, many, culprits) in
+        [(500, 8, &[5][..]), (502, 13, &[0, 12]), (503, 1, &[0]), (504, 6, &[2, 3])]
+    {
+        let server = Server::start(move |asked| {
+            if asked.texts().iter().any(|text| text.starts_with("odd")) {
+                return Answer::status(status, r#"{"error": "assertion failed"}"#);
+            }
+            vectors(asked)
+        });
+        let server = server.await;
+        let text = |nth| format!("{}{nth}", if culprits.contains(&nth) { "odd" } else { "fine" });
+        let texts: Vec<String> = (0..many).map(text).collect();
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let all = model(&server.base(), |_| {}).embed(&texts).await;
+        for (nth, one) in all.iter().enumerate() {
+            if culprits.contains(&nth) {
+                assert!(bad(one).contains(&format!("({status}): assertion failed")), "{one:?}");
+            } else {
+                assert_eq!(*one, Ok(vector(texts[nth])));
+            }
+        }
+        let asked = server.asked().len();
+        assert!(asked <= 4 + 4 * 4 * culprits.len(), "{asked} requests");
+    }
+}
+
+#[tokio::test]
+async fn an_endpoint_that_breaks_once_or_over_everything_blames_no_text() {
+    // Once: whoever asks again is answered.
+    let broke = AtomicUsize::new(0);
+    let server = Server::start(move |asked| match broke.fetch_add(1, Ordering::SeqCst) {
+        0 => Answer::status(500, ""),
+        _ => vectors(asked),
+    });
+    let server = server.await;
+    let once = model(&server.base(), |_| {}).embed(&["a"]).await;
+    assert_eq!((once, server.asked().len()), (vec![Ok(vector("a"))], 3));
+    // From some moment on, while it is looked for who is to blame.
+    for sound in 0..4 {
+        let harmless = AtomicUsize::new(0);
+        let server = Server::start(move |asked| {
+            let is_harmless = asked.texts() == ["hay"];
+            if is_harmless && harmless.fetch_add(1, Ordering::SeqCst) < sound {
+                return vectors(asked);
+            }
+            Answer::status(500, r#"{"error": "out of memory"}"#)
+        });
+        let server = server.await;
+        let all = model(&server.base(), |_| {}).embed(&["a", "b", "c", "d"]).await;
+        assert_eq!(server.asked().len(), 2 * (sound + 1), "{sound}");
+        for one in &all {
+            assert!(transient(one).0.contains("out of memory"), "{sound}: {one:?}");
+        }
     }
 }
 

@@ -5,10 +5,12 @@
 //! workers begin with the first document: a server that only queues has neither.
 //!
 //! [`parts`] makes of the configuration what the stages work with, [`files`] has the files on this
-//! machine while they are read, and [`left`] takes back what this server held when it was killed.
-//! [`said`] is what stages read and write over the wire, where others do them.
+//! machine while they are read, [`left`] takes back what this server held when it was killed, and
+//! [`forget`] lets the catalog grow no more than it must. [`said`] is what stages read and write
+//! over the wire, where others do them.
 
 pub(crate) mod files;
+mod forget;
 mod left;
 mod parts;
 pub(crate) mod progress;
@@ -21,9 +23,9 @@ use std::time::Duration;
 use tokio::sync::{Mutex, Notify, OnceCell};
 use tokio::time::{Instant, MissedTickBehavior};
 use uuid::Uuid;
+use windrow_core::ItemId;
 use windrow_core::item::BlobRef;
 use windrow_core::ports::{Store as _, StoreError};
-use windrow_core::{ItemId, Timestamp};
 use windrow_engine::Clock as _;
 use windrow_pipelines::adapters::embed::Embedder;
 use windrow_pipelines::adapters::reader::AnyFile;
@@ -33,7 +35,7 @@ use windrow_pipelines::documents::{
     Workers, add, remove,
 };
 use windrow_pipelines::postgres;
-use windrow_pipelines::search::hybrid::Search;
+use windrow_pipelines::search::hybrid::{Nearest, Search};
 use windrow_store::blobs::Keeper;
 use windrow_store::postgres::{Connector, Options};
 
@@ -53,10 +55,6 @@ const CONNECTIONS: usize = 8;
 const PICTURE_DPI: u32 = 110;
 /// How often a server that has no documents yet looks whether another one has.
 const LOOK_EVERY: Duration = Duration::from_secs(3);
-/// How often what nobody has used for long is forgotten, how long that is, and how much at once.
-const FORGET_EVERY: Duration = Duration::from_secs(3_600);
-const MEMOS_KEPT_MS: u64 = 90 * 24 * 3_600_000;
-const FORGOTTEN_AT_ONCE: u32 = 1_000;
 
 /// How often what is left over in stores outside is looked after: longer than a stage is late.
 const LEFTOVERS_EVERY: Duration = Duration::from_secs(600);
@@ -255,20 +253,21 @@ impl Documents {
         Ok(true)
     }
 
-    /// Forgets, now and then, what was remembered and nobody has used since.
+    /// Forgets, now and then, what nobody needs any more.
     async fn forget(&self) {
-        let mut ticks = tokio::time::interval_at(Instant::now() + FORGET_EVERY, FORGET_EVERY);
+        let every = forget::EVERY;
+        let mut ticks = tokio::time::interval_at(Instant::now() + every, every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut changes = forget::Changes::default();
         loop {
             ticks.tick().await;
             let Ok(opened) = self.opened().await else { continue };
-            let before = self.queue.clock().now().0.saturating_sub(MEMOS_KEPT_MS);
-            let most = u64::from(FORGOTTEN_AT_ONCE);
-            // What was not forgotten now is forgotten later.
-            while let Ok(forgotten) =
-                opened.catalog.sweep_memos(Timestamp(before), FORGOTTEN_AT_ONCE).await
-                && forgotten == most
-            {}
+            if let Nearest::Index(index) = &opened.search.nearest {
+                // Whoever searches next tries again.
+                let _kept_up = index.keep_up().await;
+            }
+            forget::memos(&*opened.catalog, self.queue.clock().now()).await;
+            changes.forget(&*opened.catalog).await;
         }
     }
 

@@ -4,8 +4,9 @@
 //! Decides what belongs into one request, whose fault a refusal is, and whether an answer can be
 //! believed. A request that is refused for what is in it is cut in halves until the text that is to
 //! blame stands alone; but first the endpoint is asked about a harmless word, because one that
-//! refuses that has been set up wrongly, and no text is to blame. What was answered before
-//! something went wrong is kept.
+//! refuses that has been set up wrongly, and no text is to blame. The same goes for a request over
+//! which the endpoint breaks: if it does the harmless word, it is not away. What was answered
+//! before something went wrong is kept.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -88,26 +89,22 @@ impl OpenAi {
             let Some(batch) = waiting.pop_front() else {
                 break None;
             };
-            match self.ask(&said[batch.clone()]).await {
+            let why = match self.ask_surely(&said[batch.clone()], &mut is_sound).await {
                 Ok(vectors) => {
                     for (nth, vector) in batch.zip(vectors) {
                         all[asked[nth]] = Some(vector);
                     }
+                    continue;
                 }
                 Err(Unembedded::Failed(why)) => break Some(why),
-                Err(Unembedded::Refused(why)) => {
-                    if !is_sound && let Err(why) = self.prove().await {
-                        break Some(why);
-                    }
-                    is_sound = true;
-                    if batch.len() == 1 {
-                        all[asked[batch.start]] = Some(Err(EmbedError::Bad { why }));
-                    } else {
-                        let middle = batch.start + batch.len() / 2;
-                        waiting.push_front(middle..batch.end);
-                        waiting.push_front(batch.start..middle);
-                    }
-                }
+                Err(Unembedded::Refused(why) | Unembedded::Broke(why)) => why,
+            };
+            if batch.len() == 1 {
+                all[asked[batch.start]] = Some(Err(EmbedError::Bad { why }));
+            } else {
+                let middle = batch.start + batch.len() / 2;
+                waiting.push_front(middle..batch.end);
+                waiting.push_front(batch.start..middle);
             }
         };
         let failed = failed.unwrap_or_else(|| EmbedError::transient("it was not asked for"));
@@ -136,11 +133,38 @@ impl OpenAi {
         batches
     }
 
+    /// Asks, and blames what is in the request only if the endpoint embeds anything at all. That a
+    /// refusal is no mistake of ours is shown once; an endpoint that broke may be away by now, and
+    /// one that broke over a single text is given a second chance, for it may have been away then.
+    async fn ask_surely(
+        &self,
+        texts: &[&str],
+        is_sound: &mut bool,
+    ) -> Result<Vec<Embedded>, Unembedded> {
+        let mut answer = self.ask(texts).await;
+        if matches!(answer, Err(Unembedded::Broke(_))) {
+            self.prove().await?;
+            if texts.len() > 1 {
+                return answer;
+            }
+            answer = self.ask(texts).await;
+            if matches!(answer, Err(Unembedded::Broke(_))) {
+                self.prove().await?;
+            }
+        }
+        if matches!(answer, Err(Unembedded::Refused(_))) && !*is_sound {
+            self.prove().await?;
+            *is_sound = true;
+        }
+        answer
+    }
+
     /// Whether the endpoint embeds anything at all.
     async fn prove(&self) -> Result<(), EmbedError> {
         match self.ask(&[HARMLESS]).await {
             Ok(_) => Ok(()),
             Err(Unembedded::Failed(why)) => Err(why),
+            Err(Unembedded::Broke(why)) => Err(EmbedError::transient(why)),
             Err(Unembedded::Refused(why)) => {
                 Err(EmbedError::transient(format!("it refuses every text: {why}")))
             }
@@ -156,7 +180,14 @@ impl OpenAi {
         let reply = self.endpoint.post(body).await;
         let reply = reply.map_err(|error| EmbedError::transient(error.to_string()))?;
         if reply.status != 200 {
-            return Err(self.endpoint.refused(&reply, "gives no vectors").into());
+            let refused = self.endpoint.refused(&reply, "gives no vectors");
+            return Err(match refused {
+                // Who says when to come back knows that it is not the request's fault.
+                Refused::Failed { why, retry_after_ms: None } if reply.status >= 500 => {
+                    Unembedded::Broke(why)
+                }
+                refused => refused.into(),
+            });
         }
         let nonsense =
             |why: Cow<'_, str>| EmbedError::transient(format!("{}: {why}", self.endpoint));
@@ -208,6 +239,8 @@ impl Embedder for OpenAi {
 enum Unembedded {
     /// Because of what is in it.
     Refused(String),
+    /// The endpoint broke, perhaps over what is in it.
+    Broke(String),
     Failed(EmbedError),
 }
 

@@ -8,9 +8,9 @@ use std::collections::{HashMap, HashSet};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use super::super::chunk::hash_of;
+use super::super::chunk::{hash_of, metadata_of};
 use super::super::error::CatalogError;
-use super::super::words::folded;
+use super::super::words::bare_words;
 use super::super::{
     Chunk, ChunkId, ChunkPlace, ChunkText, GenerationKey, NewChunk, PageKey, Scope, content_hash,
 };
@@ -62,10 +62,10 @@ async fn insert(
     let sql = "insert into windrow_catalog.chunks (id, document, generation, page, ordinal, \
          tenant, collection, kind, linked, tokens, begins, ends, hash, metadata, text, words) \
          select n.id, $1, $2, $3, n.ordinal, $4, $5, n.kind, false, n.tokens, n.begins, n.ends, \
-         n.hash, n.metadata, n.text, to_tsvector('english', n.folded) \
+         n.hash, n.metadata, n.text, to_tsvector('windrow_catalog.words', n.bare) \
          from unnest($6::uuid[], $7::int[], $8::text[], $9::int[], $10::int[], $11::int[], \
          $12::bytea[], $13::text[], $14::text[], $15::text[]) \
-         as n(id, ordinal, kind, tokens, begins, ends, hash, metadata, text, folded)";
+         as n(id, ordinal, kind, tokens, begins, ends, hash, metadata, text, bare)";
     fn all<'a, T>(new: &[(&'a ChunkId, &'a NewChunk)], part: impl Fn(&'a NewChunk) -> T) -> Vec<T> {
         new.iter().map(|(_, chunk)| part(chunk)).collect()
     }
@@ -88,7 +88,7 @@ async fn insert(
             all(new, |chunk| content_hash(&chunk.text).to_vec()),
             all(new, |chunk| chunk.metadata.to_string()),
             all(new, |chunk| chunk.text.as_str()),
-            all(new, |chunk| folded(&chunk.text))
+            all(new, |chunk| bare_words(&chunk.text))
         ],
     )
     .await?;
@@ -136,7 +136,6 @@ pub(super) async fn list(tx: &Tx<'_>, tenant: &str, page: PageKey) -> Result<Vec
 }
 
 fn chunk(row: &Row, page: PageKey) -> Result<Chunk, Trouble> {
-    let metadata = serde_json::from_str(row.get(8));
     Ok(Chunk {
         id: id_of(row, 0),
         page,
@@ -147,7 +146,7 @@ fn chunk(row: &Row, page: PageKey) -> Result<Chunk, Trouble> {
         tokens: nat(row.get(5)),
         begins: nat(row.get(6)),
         ends: nat(row.get(7)),
-        metadata: metadata.map_err(|error| CatalogError::bad(error.to_string()))?,
+        metadata: metadata_of(row.get(8))?,
         embedded_by: row.get(9),
         is_linked: row.get(10),
     })
@@ -187,30 +186,35 @@ pub(super) async fn texts(
 ) -> Result<Vec<ChunkText>, Trouble> {
     let sql = "select c.id, c.document, c.generation, c.page, c.ordinal, c.kind, c.text, \
          c.collection, d.source, d.name, d.live is not distinct from c.generation, c.begins, \
-         c.ends from windrow_catalog.chunks c \
+         c.ends, c.hash, c.metadata from windrow_catalog.chunks c \
          join windrow_catalog.documents d on d.id = c.document \
          where c.id = any($1) and c.tenant = $2";
     let asked: Vec<Uuid> = ids.iter().map(|id| uuid(id.0)).collect();
     let rows = tx.rows(sql, values![asked, tenant]).await?;
-    let text = |row: &Row| ChunkText {
-        id: id_of(row, 0),
-        page: PageKey {
-            document: row.get(1),
-            generation: nat(row.get(2)),
-            number: nat(row.get(3)),
-        },
-        index: nat(row.get(4)),
-        kind: row.get(5),
-        text: row.get(6),
-        collection: row.get(7),
-        source: row.get(8),
-        name: row.get(9),
-        is_live: row.get(10),
-        begins: nat(row.get(11)),
-        ends: nat(row.get(12)),
+    let text = |row: &Row| {
+        Ok(ChunkText {
+            id: id_of(row, 0),
+            page: PageKey {
+                document: row.get(1),
+                generation: nat(row.get(2)),
+                number: nat(row.get(3)),
+            },
+            index: nat(row.get(4)),
+            kind: row.get(5),
+            text: row.get(6),
+            hash: hash_of(row.get(13))?,
+            metadata: metadata_of(row.get(14))?,
+            collection: row.get(7),
+            source: row.get(8),
+            name: row.get(9),
+            is_live: row.get(10),
+            begins: nat(row.get(11)),
+            ends: nat(row.get(12)),
+        })
     };
-    let found: HashMap<ChunkId, ChunkText> =
-        rows.iter().map(text).map(|text| (text.id, text)).collect();
+    let found: Result<HashMap<ChunkId, ChunkText>, Trouble> =
+        rows.iter().map(|row| text(row).map(|text| (text.id, text))).collect();
+    let found = found?;
     Ok(ids.iter().filter_map(|id| found.get(id).cloned()).collect())
 }
 

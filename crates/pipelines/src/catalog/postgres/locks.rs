@@ -158,3 +158,27 @@ async fn a_chunk_does_not_go_while_it_gets_a_vector() {
     hurry(&tx).await;
     has_to_wait(chunks::remove(&tx, vec![uuid(bed.chunks[0].0)], true).await);
 }
+
+/// Each had a round trip of its own, while everybody else who wrote vectors waited.
+#[tokio::test]
+async fn what_is_removed_together_is_told_in_one_statement() {
+    let bed = bed(20).await;
+    let vector = |chunk: &ChunkId| NewVector { chunk: *chunk, vector: vec![1.0] };
+    bed.catalog.put_vectors(bed.chunks.iter().map(vector).collect()).await.unwrap();
+    let before = bed.catalog.newest_change().await.unwrap();
+    let mut used = bed.catalog.pool.get().await.unwrap();
+    let count = "create sequence windrow_catalog.told; \
+         create function windrow_catalog.tell() returns trigger language plpgsql as \
+         'begin perform nextval(''windrow_catalog.told''); return null; end'; \
+         create trigger told after insert on windrow_catalog.changes \
+         for each statement execute function windrow_catalog.tell()";
+    used.batch_execute(count).await.unwrap();
+    let tx = used.writing().await.unwrap();
+    chunks::remove(&tx, bed.chunks.iter().map(|id| uuid(id.0)).collect(), true).await.unwrap();
+    tx.commit().await.unwrap();
+    let told = used.query_one("select last_value from windrow_catalog.told", &[]).await.unwrap();
+    assert_eq!(told.get::<_, i64>(0), 1);
+    drop(used);
+    assert_eq!(bed.catalog.newest_change().await.unwrap(), before + 20);
+    assert_eq!(bed.catalog.sweep_changes(u64::MAX, 100).await, Ok(20));
+}

@@ -6,6 +6,7 @@
 //! search is a `tsvector` with a GIN index.
 
 mod chunks;
+mod dimensions;
 mod documents;
 mod fingerprint;
 mod graph;
@@ -411,6 +412,10 @@ impl Catalog for Postgres {
     fn vectors_since(&self, after: VectorCursor, limit: u32) -> Answer<'_, VectorsSince> {
         let limit = limit.clamp(1, BATCH_MAX as u32);
         Box::pin(async move { read!(self, tx => vectors::since(tx, after, limit)) })
+    }
+
+    fn newest_change(&self) -> Answer<'_, u64> {
+        Box::pin(async move { read!(self, tx => vectors::newest(tx)) })
     }
 
     fn sweep_changes(&self, before: u64, limit: u32) -> Answer<'_, u64> {

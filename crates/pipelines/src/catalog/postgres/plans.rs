@@ -6,7 +6,9 @@ use windrow_testkit::servers::{Durability, Postgres as Server, Version};
 
 use super::super::{DocumentCursor, DocumentFilter, DocumentState, TextQuery};
 use super::value::{Sent, Tx, values};
-use super::{Connect, Options, Pool, SCHEMA, chunks, documents, pages, search, vectors};
+use super::{
+    Connect, Options, Pool, SCHEMA, chunks, dimensions, documents, pages, search, vectors,
+};
 
 async fn plan(tx: &Tx<'_>, sql: &str, values: &[&dyn Sent]) -> String {
     let lines = tx.rows(&format!("explain {sql}"), values).await.unwrap();
@@ -34,12 +36,14 @@ const FILL: &str = "\
     insert into windrow_catalog.chunks (id, document, generation, page, ordinal, tenant, \
       collection, kind, linked, tokens, begins, ends, hash, metadata, text, words) \
       select gen_random_uuid(), id, 1, n, 0, 't', 'c1', 'text', false, 0, 0, 0, '', '', \
-      repeat('word' || n || ' ', 200), to_tsvector('english', 'word' || n) \
+      repeat('word' || n || ' ', 200), to_tsvector('windrow_catalog.words', 'word' || n) \
       from generate_series(1, 1000) n, \
       (select id from windrow_catalog.documents order by added_at limit 20) d; \
     insert into windrow_catalog.vectors (chunk, sequence, document, generation, page, tenant, \
       collection, vector) select id, row_number() over (), document, 1, page, 't', 'c', '' \
       from windrow_catalog.chunks; \
+    insert into windrow_catalog.dimensions (document, generation, tenant, collection, dimension) \
+      select id, 1, tenant, collection, 384 from windrow_catalog.documents; \
     insert into windrow_catalog.changes (sequence, kind, document, generation) \
       select n, 'removed', gen_random_uuid(), 1 from generate_series(1, 10000) n; \
     analyze";
@@ -68,6 +72,12 @@ async fn lists_go_along_an_index() {
     let since = values![19_000_i64, 100_i64];
     check(&tx, vectors::SINCE, since, "Index Scan using vectors_by_sequence").await;
     check(&tx, vectors::CHANGES_SINCE, since, "Index Scan using changes_pkey").await;
+
+    let (one, documents) = (vec![0_i32], vec![id]);
+    let given = values![one, vec!["t"], vec!["c1"], vec![384_i32], documents];
+    let others = plan(&tx, dimensions::OTHERS, given).await;
+    assert_eq!(others.matches("dimensions_by_collection").count(), 2, "{others}");
+    assert!(!others.contains("Seq Scan"), "{others}");
 
     let query = TextQuery { collection: Some("c1".into()), ..TextQuery::of("t", "word77") };
     let built = search::search_sql(&query, &["word77".into()]);

@@ -34,6 +34,8 @@ pub(super) async fn slice(tx: &Tx<'_>, at: GenerationKey) -> Result<bool, Troubl
     if tx.run(sql, values![id, number, SLICE]).await? > 0 {
         return Ok(true);
     }
+    let sql = "delete from windrow_catalog.dimensions where document = $1 and generation = $2";
+    tx.run(sql, values![id, number]).await?;
     let sql = "delete from windrow_catalog.generations where document = $1 and number = $2";
     tx.run(sql, values![id, number]).await?;
     leftovers::note_generation(tx, at).await?;

@@ -1,4 +1,7 @@
 //! Searching by words in PostgreSQL.
+//!
+//! What a word is, `words.rs` decides for texts and questions alike; the database only finds the
+//! stem of each, and knows no word that is not worth finding. So it finds what SQLite finds.
 
 use super::super::{PageKey, TextHit, TextQuery, snippet, words};
 use super::Trouble;
@@ -11,10 +14,11 @@ pub(super) fn search_sql(query: &TextQuery, words: &[String]) -> Built {
     let mut built = Built::default();
     built.with(
         "select c.id, c.document, c.generation, c.page, c.ordinal, c.kind, c.collection, \
-         d.source, d.name, ts_rank_cd(c.words, to_tsquery('english', ?), 1)::float8 as score, \
+         d.source, d.name, \
+         ts_rank_cd(c.words, to_tsquery('windrow_catalog.words', ?), 1)::float8 as score, \
          c.text from windrow_catalog.chunks c \
          join windrow_catalog.documents d on d.id = c.document and d.live = c.generation \
-         where c.words @@ to_tsquery('english', $1)",
+         where c.words @@ to_tsquery('windrow_catalog.words', $1)",
         any,
     );
     built.with(" and c.tenant = ?", query.tenant.clone());

@@ -3,17 +3,18 @@
 //! Sequences come from one row, which is taken last and held until the commit. Whoever sees a
 //! sequence therefore sees all below it, on whatever server.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::super::error::CatalogError;
-use super::super::vectors::{change_of, vector_bytes, vector_of};
+use super::super::vectors::{Given, Held, change_of, vector_bytes, vector_of};
 use super::super::{
     GenerationKey, NewVector, Point, Scope, VectorChange, VectorCursor, VectorsSince,
 };
 use super::chunks::id_of;
+use super::dimensions;
 use super::documents::{self, Hold};
 use super::value::{Tx, int, nat, values};
 use super::{Trouble, uuid};
@@ -51,7 +52,12 @@ async fn write(
     news: &[&Place],
     vectors: &HashMap<Uuid, Vec<u8>>,
 ) -> Result<(), Trouble> {
+    let fresh = dimensions::unseen(tx, given(news, vectors)?).await?;
     let first = sequences(tx, news.len()).await?;
+    // From here on nobody else puts vectors into any collection.
+    if !fresh.is_empty() {
+        dimensions::check(tx, &fresh).await?;
+    }
     let sql = "insert into windrow_catalog.vectors \
          (chunk, sequence, document, generation, page, tenant, collection, vector) \
          select * from unnest($1::uuid[], $2::bigint[], $3::uuid[], $4::int[], $5::int[], \
@@ -70,6 +76,25 @@ async fn write(
         values![chunks, sequences, documents, generations, pages, tenants, collections, bytes];
     tx.run(sql, values).await?;
     Ok(())
+}
+
+/// What is put into each generation. Refuses what differs within one.
+fn given(
+    news: &[&Place],
+    vectors: &HashMap<Uuid, Vec<u8>>,
+) -> Result<BTreeMap<GenerationKey, Given>, CatalogError> {
+    let mut all: BTreeMap<GenerationKey, Given> = BTreeMap::new();
+    for place in news {
+        let at = GenerationKey { document: place.document, generation: nat(place.generation) };
+        let dimension = vectors.get(&place.chunk).map_or(0, Vec::len) / size_of::<f32>();
+        let scope = Scope::new(place.tenant.as_str(), place.collection.as_str());
+        let given = Given { at, scope, dimension };
+        if let Some(first) = all.get(&at) {
+            given.check(Held { of_generation: Some(first.dimension), ..Held::default() })?;
+        }
+        all.entry(at).or_insert(given);
+    }
+    Ok(all)
 }
 
 /// Where a chunk is.
@@ -149,13 +174,22 @@ pub(super) async fn log(
     what: &[(GenerationKey, Option<Uuid>)],
 ) -> Result<(), Trouble> {
     let first = sequences(tx, what.len()).await?;
+    // At once: everybody else who writes vectors waits.
     let sql = "insert into windrow_catalog.changes (sequence, kind, document, generation, chunk) \
-         values ($1, $2, $3, $4, $5)";
-    for (sequence, (at, chunk)) in (first..).zip(what) {
-        let values = values![sequence, kind, at.document, int(at.generation), *chunk];
-        tx.run(sql, values).await?;
-    }
+         select n.sequence, $1, n.document, n.generation, n.chunk \
+         from unnest($2::bigint[], $3::uuid[], $4::int[], $5::uuid[]) \
+         as n(sequence, document, generation, chunk)";
+    let sequences: Vec<i64> = (first..).take(what.len()).collect();
+    let documents: Vec<Uuid> = what.iter().map(|(at, _)| at.document).collect();
+    let generations: Vec<i32> = what.iter().map(|(at, _)| int(at.generation)).collect();
+    let chunks: Vec<Option<Uuid>> = what.iter().map(|(_, chunk)| *chunk).collect();
+    tx.run(sql, values![kind, sequences, documents, generations, chunks]).await?;
     Ok(())
+}
+
+pub(super) async fn newest(tx: &Tx<'_>) -> Result<u64, Trouble> {
+    let sql = "select value from windrow_catalog.counters where name = 'sequence'";
+    Ok(tx.one(sql, &[]).await?.get::<_, i64>(0).unsigned_abs())
 }
 
 pub(super) async fn since(

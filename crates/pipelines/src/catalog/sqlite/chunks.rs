@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use super::super::chunk::{hash_of, uuid_of};
+use super::super::chunk::{hash_of, metadata_of, uuid_of};
 use super::super::error::CatalogError;
 use super::super::{
     Chunk, ChunkId, ChunkPlace, ChunkText, GenerationKey, NewChunk, PageKey, Scope, content_hash,
@@ -144,8 +144,6 @@ pub(super) fn list(
 }
 
 fn chunk(row: &Row<'_>, page: PageKey) -> Result<Chunk, CatalogError> {
-    let metadata: String = row.get(8)?;
-    let metadata = serde_json::from_str(&metadata);
     Ok(Chunk {
         id: ChunkId(row.get(0)?),
         page,
@@ -156,7 +154,7 @@ fn chunk(row: &Row<'_>, page: PageKey) -> Result<Chunk, CatalogError> {
         tokens: row.get(5)?,
         begins: row.get(6)?,
         ends: row.get(7)?,
-        metadata: metadata.map_err(|error| CatalogError::bad(error.to_string()))?,
+        metadata: metadata_of(&row.get::<_, String>(8)?)?,
         embedded_by: row.get(9)?,
         is_linked: row.get(10)?,
     })
@@ -192,8 +190,8 @@ pub(super) fn texts(
     ids: &[ChunkId],
 ) -> Result<Vec<ChunkText>, CatalogError> {
     let sql = "select c.document, c.generation, c.page, c.ordinal, c.kind, c.text, c.collection, \
-         d.source, d.name, d.live is c.generation, c.begins, c.ends from chunks c \
-         join documents d on d.id = c.document where c.id = ?1 and c.tenant = ?2";
+         d.source, d.name, d.live is c.generation, c.begins, c.ends, c.hash, c.metadata \
+         from chunks c join documents d on d.id = c.document where c.id = ?1 and c.tenant = ?2";
     let mut one = db.prepare_cached(sql)?;
     let mut texts = Vec::with_capacity(ids.len());
     for id in ids {
@@ -206,6 +204,8 @@ pub(super) fn texts(
             index: row.get(3)?,
             kind: row.get(4)?,
             text: row.get(5)?,
+            hash: hash_of(&row.get::<_, Vec<u8>>(12)?)?,
+            metadata: metadata_of(&row.get::<_, String>(13)?)?,
             collection: row.get(6)?,
             source: row.get(7)?,
             name: row.get(8)?,

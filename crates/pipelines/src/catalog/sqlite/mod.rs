@@ -4,6 +4,7 @@
 //! FTS5. What each table is for is said in `schema/0001_catalog.sql`.
 
 mod chunks;
+mod dimensions;
 mod documents;
 mod fingerprint;
 mod graph;
@@ -351,6 +352,10 @@ impl Catalog for Sqlite {
     fn vectors_since(&self, after: VectorCursor, limit: u32) -> Answer<'_, VectorsSince> {
         let limit = limit.clamp(1, BATCH_MAX as u32);
         self.read(Ok(()), move |db| vectors::since(db, after, limit))
+    }
+
+    fn newest_change(&self) -> Answer<'_, u64> {
+        self.read(Ok(()), vectors::newest)
     }
 
     fn sweep_changes(&self, before: u64, limit: u32) -> Answer<'_, u64> {

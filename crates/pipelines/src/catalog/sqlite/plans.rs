@@ -6,7 +6,7 @@ use uuid::Uuid;
 use windrow_core::Timestamp;
 
 use super::super::{DocumentCursor, DocumentFilter, DocumentState, TextQuery};
-use super::{chunks, documents, open, pages, search, vectors};
+use super::{chunks, dimensions, documents, open, pages, search, vectors};
 
 fn plan(db: &Connection, sql: &str, values: &[Value]) -> String {
     let mut explain = db.prepare(&format!("explain query plan {sql}")).unwrap();
@@ -51,6 +51,11 @@ fn lists_go_along_an_index() {
     check(&db, chunks::PLACES, &[], by_place);
     check(&db, vectors::SINCE, &[], "PRIMARY KEY (rowid>?)");
     check(&db, vectors::CHANGES_SINCE, &[], "PRIMARY KEY (rowid>?)");
+
+    let by_dimension = "dimensions_by_collection (tenant=? AND collection=? AND dimension";
+    for (sql, range) in dimensions::OTHERS.into_iter().zip(["<?)", ">?)"]) {
+        check(&db, sql, &[], &format!("{by_dimension}{range}"));
+    }
 
     let query = TextQuery { collection: Some("c".into()), ..TextQuery::of("t", "oven") };
     let (sql, values) = search::search_sql(&query, "text : \"oven\"");

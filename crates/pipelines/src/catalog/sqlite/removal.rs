@@ -6,7 +6,7 @@ use windrow_core::Timestamp;
 
 use super::super::error::CatalogError;
 use super::super::{ChunkId, GenerationKey};
-use super::{chunks, leftovers, ms, vectors};
+use super::{chunks, dimensions, leftovers, ms, vectors};
 
 /// Rows of one slice. About as long as a commit takes, so that others need not wait long.
 const SLICE: u32 = 200;
@@ -41,6 +41,7 @@ pub(super) fn slice(db: &Connection, at: GenerationKey) -> Result<bool, CatalogE
     if db.prepare_cached(sql)?.execute(params![id, at.generation, SLICE])? > 0 {
         return Ok(true);
     }
+    dimensions::forget(db, at)?;
     vectors::log_removed(db, at)?;
     let sql = "delete from generations where document = ?1 and number = ?2";
     db.prepare_cached(sql)?.execute(params![id, at.generation])?;

@@ -1,14 +1,16 @@
 //! Vectors in SQLite, and the log of what else happened to them.
 
+use std::collections::HashSet;
+
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::super::chunk::uuid_of;
 use super::super::error::CatalogError;
-use super::super::vectors::{change_of, vector_bytes, vector_of};
+use super::super::vectors::{Given, change_of, vector_bytes, vector_of};
 use super::super::{
     ChunkId, GenerationKey, NewVector, Point, Scope, VectorChange, VectorCursor, VectorsSince,
 };
-use super::chunks;
+use super::{chunks, dimensions};
 
 pub(super) const SINCE: &str = "select sequence, chunk, document, generation, page, tenant, \
      collection, vector from vectors where sequence > ?1 order by sequence limit ?2";
@@ -17,9 +19,14 @@ pub(super) const CHANGES_SINCE: &str = "select sequence, kind, document, generat
 
 pub(super) fn put(db: &Connection, new: &[NewVector]) -> Result<u32, CatalogError> {
     let mut there = 0;
+    let mut checked = HashSet::new();
     for NewVector { chunk, vector } in new {
         let Some((page, scope)) = chunks::place(db, *chunk)? else { continue };
         there += 1;
+        if checked.insert((page.of(), vector.len())) {
+            let given = Given { at: page.of(), scope: scope.clone(), dimension: vector.len() };
+            dimensions::check(db, &given)?;
+        }
         let bytes = vector_bytes(vector);
         let sql = "select 1 from vectors where chunk = ?1 and vector = ?2";
         // What is the same already is no news for any index.
@@ -133,6 +140,12 @@ pub(super) fn since(
         changes.push((sequence.unsigned_abs(), change));
     }
     Ok(VectorsSince::new(after, changes, limit as usize))
+}
+
+pub(super) fn newest(db: &Connection) -> Result<u64, CatalogError> {
+    let sql = "select value from counters where name = 'sequence'";
+    let newest: i64 = db.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
+    Ok(newest.unsigned_abs())
 }
 
 pub(super) fn sweep(db: &Connection, before: u64, limit: u32) -> Result<u64, CatalogError> {

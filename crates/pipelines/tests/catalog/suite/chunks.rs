@@ -86,6 +86,10 @@ async fn texts_come_in_the_order_asked_for(bed: &Bed) {
     assert_eq!(texts, ["Three.", "One.", "Three."]);
     assert_eq!((found[0].source.as_str(), found[0].index, found[0].is_live), ("a.md", 2, false));
     assert_eq!((found[0].page, found[0].collection.as_str()), (page(at, 1), "c"));
+    // Whoever links a chunk needs no more of the catalog than this.
+    let kept = &bed.catalog.chunks("t", page(at, 1)).await.unwrap()[2];
+    assert_eq!((found[0].hash, &found[0].metadata), (kept.hash, &kept.metadata));
+    assert_eq!((kept.hash, &kept.metadata), (content_hash("Three."), &chunks("x")[0].metadata));
     bed.publish(at).await;
     assert!(bed.catalog.chunk_texts("t", asked).await.unwrap()[0].is_live);
     let many = vec![ids[0]; BATCH_MAX + 1];

@@ -45,7 +45,7 @@ async fn it_follows_every_part_of_what_is_live(bed: &Bed) {
     let at = bed.ingest("a.md", &PAGES).await;
     prints.push(print(bed).await);
     let chunk = bed.catalog.chunks("t", page(at, 1)).await.unwrap()[0].id;
-    let vector = NewVector { chunk, vector: vec![9.0, 9.0] };
+    let vector = NewVector { chunk, vector: vec![9.0, 9.0, 9.0] };
     bed.catalog.put_vectors(vec![vector]).await.unwrap();
     prints.push(print(bed).await);
     let entity =

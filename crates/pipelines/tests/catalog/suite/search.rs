@@ -22,6 +22,8 @@ cases![
     what_has_more_of_the_words_comes_first,
     a_hit_says_where_it_is_and_shows_why,
     every_filter_narrows,
+    what_is_written_with_signs_is_found_by_its_parts_and_whole,
+    words_that_are_everywhere_are_found_if_there_are_no_others,
     only_live_text_is_found_and_old_stays_until_new_is_in,
     nothing_that_is_typed_is_an_error
 ];
@@ -70,6 +72,60 @@ async fn every_filter_narrows(bed: &Bed) {
     assert!(bed.found_by(nowhere).await.is_empty());
     let some = TextQuery { limit: 2, ..query() };
     assert_eq!(bed.found_by(some).await, all[..2]);
+}
+
+/// PostgreSQL took a number, an address or a path for one word, which no question had.
+async fn what_is_written_with_signs_is_found_by_its_parts_and_whole(bed: &Bed) {
+    let lines = [
+        ("amount.md", "The total is 1234.56 EUR, or -7.5e3."),
+        ("part.md", "Order part ABC-123 and X99_b."),
+        ("mail.md", "Write to ada.lovelace@example.org today."),
+        ("file.md", "See report.pdf or https://host.example.com/a/path?q=1."),
+        ("path.md", "It is in /usr/local/bin/windrow."),
+        ("version.md", "Needs version 1.2.3-rc4 since 2026-08-02T10:30."),
+        ("marks.md", "Vis-à-vis the co-operative's R&D, AT&T <b>bold</b> &amp; C++."),
+    ];
+    for (source, text) in lines {
+        bed.ingest(source, &[text]).await;
+    }
+    for (question, source) in [
+        ("1234.56", "amount.md"),
+        ("1234", "amount.md"),
+        ("56", "amount.md"),
+        ("7.5e3", "amount.md"),
+        ("ABC-123", "part.md"),
+        ("abc", "part.md"),
+        ("123", "part.md"),
+        ("x99", "part.md"),
+        ("lovelace", "mail.md"),
+        ("report.pdf", "file.md"),
+        ("report", "file.md"),
+        ("pdf", "file.md"),
+        ("https", "file.md"),
+        ("/usr/local/bin/windrow", "path.md"),
+        ("windrow", "path.md"),
+        ("usr", "path.md"),
+        ("rc4", "version.md"),
+        ("2026", "version.md"),
+        ("2026-08-02", "version.md"),
+        ("vis", "marks.md"),
+        ("operative", "marks.md"),
+        ("AT&T", "marks.md"),
+        ("bold", "marks.md"),
+        ("amp", "marks.md"),
+        ("C++", "marks.md"),
+    ] {
+        assert_eq!(bed.found(question).await, [format!("{source}:1")], "{question}");
+    }
+    let mail = bed.found("ada.lovelace@example.org").await;
+    assert_eq!(mail, ["mail.md:1", "file.md:1"], "both have an `example`");
+}
+
+async fn words_that_are_everywhere_are_found_if_there_are_no_others(bed: &Bed) {
+    bed.ingest("hamlet.md", &["To be, or not to be."]).await;
+    bed.ingest("band.md", &["The Who played."]).await;
+    assert_eq!(bed.found("to be or not to be").await, ["hamlet.md:1"]);
+    assert_eq!(bed.found("the who").await, ["band.md:1"]);
 }
 
 async fn only_live_text_is_found_and_old_stays_until_new_is_in(bed: &Bed) {

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use uuid::Uuid;
 use windrow_pipelines::catalog::{
-    Catalog, ChunkId, GenerationKey, NewVector, PageOutcome, VectorChange, VectorCursor,
-    VectorsSince,
+    Catalog, CatalogError, ChunkId, GenerationKey, NewVector, PageOutcome, Scope, VectorChange,
+    VectorCursor, VectorsSince,
 };
 
-use crate::bed::{Bed, cases, is_bad, page, scope};
+use crate::bed::{Bed, cases, is_bad, key, page, scope};
 
 /// An index as the built-in one is: it learns of the vectors by following the catalog.
 #[derive(Clone, Default, PartialEq, Debug)]
@@ -69,6 +69,9 @@ impl Follower {
 cases![
     who_follows_has_what_who_begins_has,
     the_same_vector_is_no_news_and_another_one_is,
+    a_collection_has_vectors_of_one_dimension,
+    all_documents_of_a_collection_can_be_embedded_anew_one_by_one,
+    of_two_dimensions_that_come_at_once_one_stays,
     who_missed_a_removal_that_was_swept_begins_again
 ];
 
@@ -125,6 +128,109 @@ async fn the_same_vector_is_no_news_and_another_one_is(bed: &Bed) {
     is_bad(bed.catalog.put_vectors(two).await, "something else than numbers");
 }
 
+/// A page of one chunk, and a vector of this dimension for it.
+async fn put(bed: &Bed, at: GenerationKey, number: u32, dimension: usize) -> Put {
+    let chunk = bed.read(page(at, number), &format!("Page {number} of {at}.")).await[0];
+    let vector = NewVector { chunk, vector: vec![1.0; dimension] };
+    bed.catalog.put_vectors(vec![vector]).await
+}
+
+type Put = Result<u32, CatalogError>;
+
+async fn begin(bed: &Bed, scope: &Scope, source: &str, content: &str) -> GenerationKey {
+    let new = bed.new_in(scope, source, content);
+    let at = key(&bed.catalog.add_document(new, bed.now()).await.unwrap());
+    bed.catalog.begin_pages(at, 3).await.unwrap();
+    at
+}
+
+/// One vector of another embedder was taken in, and no vector of anybody was found any more.
+async fn a_collection_has_vectors_of_one_dimension(bed: &Bed) {
+    let first = begin(bed, &scope(), "a.md", "a").await;
+    put(bed, first, 1, 2).await.unwrap();
+    let second = begin(bed, &scope(), "b.md", "b").await;
+    for building_or_live in 0..2 {
+        let refused = put(bed, second, 1, 3).await;
+        is_bad(refused.clone(), "\"c\" has vectors of 2 dimensions and this one has 3");
+        is_bad(refused, "another collection");
+        is_bad(put(bed, second, 1, 1).await, "2 dimensions and this one has 1");
+        if building_or_live == 0 {
+            bed.publish(first).await;
+        }
+    }
+    assert_eq!(bed.base.counts().unwrap()["vectors"], 1, "nothing of it is there");
+    // Others are no matter.
+    for (tenant, collection) in [("t", "d"), ("u", "c")] {
+        let other = begin(bed, &Scope::new(tenant, collection), "b.md", "b").await;
+        assert_eq!(put(bed, other, 1, 3).await, Ok(1), "{tenant} {collection}");
+    }
+    assert_eq!(put(bed, second, 1, 2).await, Ok(1));
+    is_bad(put(bed, second, 2, 3).await, "reindex the document");
+    // At once, nothing is there to differ from.
+    let fresh = Scope::new("t", "fresh");
+    let (one, other) = (begin(bed, &fresh, "1", "1").await, begin(bed, &fresh, "2", "2").await);
+    let mut both = Vec::new();
+    for (at, dimension) in [(one, 2), (other, 3)] {
+        let chunk = bed.read(page(at, 1), "x").await[0];
+        both.push(NewVector { chunk, vector: vec![1.0; dimension] });
+    }
+    is_bad(bed.catalog.put_vectors(both).await, "\"fresh\" has vectors of");
+    // What is being deleted, or was replaced, is no hindrance.
+    for document in [first.document, second.document] {
+        assert!(bed.catalog.begin_delete("t", document, vec![], bed.now()).await.unwrap());
+    }
+    let third = begin(bed, &scope(), "c.md", "c").await;
+    assert_eq!(put(bed, third, 1, 3).await, Ok(1));
+}
+
+async fn all_documents_of_a_collection_can_be_embedded_anew_one_by_one(bed: &Bed) {
+    for source in ["a.md", "b.md"] {
+        let at = begin(bed, &scope(), source, "old").await;
+        put(bed, at, 1, 2).await.unwrap();
+        bed.publish(at).await;
+    }
+    let fresh = begin(bed, &scope(), "c.md", "new").await;
+    for (nth, source) in ["a.md", "b.md"].into_iter().enumerate() {
+        is_bad(put(bed, fresh, 1, 3).await, "2 dimensions");
+        let again = begin(bed, &scope(), source, "new").await;
+        assert_eq!(put(bed, again, 1, 3).await, Ok(1), "{source}");
+        assert_eq!(put(bed, again, 2, 3).await, Ok(1), "{source}");
+        bed.publish(again).await;
+        // One that was moved may change while others are still to be.
+        let later = begin(bed, &scope(), source, "newer").await;
+        assert_eq!(put(bed, later, 1, 3).await, Ok(1), "{source}");
+        bed.publish(later).await;
+        let old = bed.catalog.old_generations(10).await.unwrap();
+        // The last of them lingers, and is no hindrance.
+        for one in old.iter().skip(nth) {
+            bed.catalog.remove_generation(one.at).await.unwrap();
+        }
+    }
+    assert_eq!(put(bed, fresh, 1, 3).await, Ok(1), "all others have moved");
+    is_bad(put(bed, begin(bed, &scope(), "d.md", "old").await, 1, 2).await, "3 dimensions");
+}
+
+async fn of_two_dimensions_that_come_at_once_one_stays(bed: &Bed) {
+    for round in 0..8 {
+        let scope = Scope::new("t", format!("c{round}"));
+        let mut news = Vec::new();
+        for n in 0..6 {
+            let at = begin(bed, &scope, &n.to_string(), "x").await;
+            let chunk = bed.read(page(at, 1), "x").await[0];
+            news.push(NewVector { chunk, vector: vec![1.0; 2 + n % 2] });
+        }
+        let puts = news
+            .into_iter()
+            .map(|new| async move { (new.vector.len(), bed.catalog.put_vectors(vec![new]).await) });
+        let ended = futures_util::future::join_all(puts).await;
+        let mut stayed: Vec<usize> =
+            ended.iter().filter(|(_, put)| put.is_ok()).map(|(dimension, _)| *dimension).collect();
+        assert_eq!(stayed.len(), 3, "{round}: {ended:?}");
+        stayed.dedup();
+        assert_eq!(stayed.len(), 1, "{round}: {ended:?}");
+    }
+}
+
 async fn who_missed_a_removal_that_was_swept_begins_again(bed: &Bed) {
     let catalog = &*bed.catalog;
     let first = bed.ingest("a.md", &["One.\n\nTwo."]).await;
@@ -135,6 +241,7 @@ async fn who_missed_a_removal_that_was_swept_begins_again(bed: &Bed) {
     catalog.remove_generation(first).await.unwrap();
     prompt.follow(catalog, 2).await;
     let all = prompt.cursor.sequence;
+    assert_eq!(catalog.newest_change().await, Ok(all));
     assert_eq!(catalog.sweep_changes(all + 1, 100).await, Ok(1));
     assert_eq!(catalog.sweep_changes(all + 1, 100).await, Ok(0));
     bed.ingest("c.md", &["Seven."]).await;

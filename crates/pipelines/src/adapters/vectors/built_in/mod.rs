@@ -73,23 +73,25 @@ impl BuiltIn {
         BuiltIn { snapshot: RwLock::default(), writer: Mutex::default(), segment_max }
     }
 
-    /// Takes in rows of the catalog, and answers up to where it has them all. What it has already
-    /// is taken again without harm. After an error nothing is known of the rows that follow.
-    pub fn feed(&self, rows: impl IntoIterator<Item = Row>) -> Result<u64, VectorsError> {
+    /// Takes in rows of the catalog. What it has already is taken again without harm; what is no
+    /// vector is left out. Says how many those were. Which dimensions belong together the catalog
+    /// has decided: while a collection is embedded anew it has two.
+    pub fn feed(&self, rows: impl IntoIterator<Item = Row>) -> usize {
         let mut rows = rows.into_iter();
+        let mut left_out = 0;
         loop {
-            let mut sequence = 0;
-            let some = rows.by_ref().take(self.segment_max);
-            let points: Vec<(Point, Vec<f32>)> = some
-                .map(|row| {
-                    sequence = sequence.max(row.sequence);
-                    (row.point, row.vector)
-                })
-                .collect();
-            if points.is_empty() {
-                return Ok(self.sequence());
+            let (mut sequence, mut is_end) = (0, true);
+            let some = rows.by_ref().take(self.segment_max).map(|row| {
+                (sequence, is_end) = (sequence.max(row.sequence), false);
+                (row.point, row.vector)
+            });
+            let (points, unfit): (Vec<_>, Vec<_>) =
+                some.partition(|(_, vector)| checked(vector).is_ok());
+            left_out += unfit.len();
+            if is_end {
+                return left_out;
             }
-            self.put_now(&points, sequence)?;
+            self.take(&mut self.writer.lock(), self.parts(), &points, sequence);
         }
     }
 
@@ -103,8 +105,19 @@ impl BuiltIn {
             checked(vector)?;
         }
         let mut writer = self.writer.lock();
-        let mut parts = self.parts();
+        let parts = self.parts();
         same_dimensions(&parts, points)?;
+        self.take(&mut writer, parts, points, sequence);
+        Ok(())
+    }
+
+    fn take(
+        &self,
+        writer: &mut Writer,
+        mut parts: Vec<Part>,
+        points: &[(Point, Vec<f32>)],
+        sequence: u64,
+    ) {
         let added = writer.replace(&mut parts, points);
         for (dimension, added) in added {
             for some in added.chunks(self.segment_max) {
@@ -115,7 +128,20 @@ impl BuiltIn {
         writer.join(&mut parts, self.segment_max);
         writer.sequence = writer.sequence.max(sequence);
         *self.snapshot.write() = Arc::new(parts);
-        Ok(())
+    }
+
+    /// The points nearest to a vector, of those that it can be compared with; and a collection that
+    /// some others are in, if there are any.
+    pub async fn search_alike(
+        &self,
+        query: &[f32],
+        filter: &Filter,
+        limit: usize,
+    ) -> Result<(Vec<Hit>, Option<VectorsError>), VectorsError> {
+        checked(query)?;
+        let parts = self.snapshot();
+        let others = comparable(&parts, query, filter).err();
+        Ok((scanned(parts, query, filter, limit).await?, others))
     }
 
     /// Lets go of chunks. That one is not there is no error.
@@ -221,24 +247,7 @@ impl Vectors for BuiltIn {
             checked(query)?;
             let parts = self.snapshot();
             comparable(&parts, query, filter)?;
-            let query = Query::new(query);
-            let here = tokio::runtime::Handle::try_current();
-            let Ok(runtime) = here else {
-                return Ok(scan::search(&parts, &query, filter, limit));
-            };
-            if scan::is_small(scan::numbers(&parts, &query, filter)) {
-                return Ok(scan::search(&parts, &query, filter, limit));
-            }
-            // It takes milliseconds: others are not to wait for this thread.
-            let filter = filter.clone();
-            let search = move || scan::search(&parts, &query, &filter, limit);
-            runtime.spawn_blocking(search).await.map_err(|ended| match ended.try_into_panic() {
-                Ok(panic) => std::panic::resume_unwind(panic),
-                Err(_) => {
-                    let why = "the program is ending".to_owned();
-                    VectorsError::Transient { why, retry_after_ms: None }
-                }
-            })
+            scanned(parts, query, filter, limit).await
         })
     }
 
@@ -251,6 +260,33 @@ impl Vectors for BuiltIn {
         let count: usize = parts.iter().map(living).sum();
         Box::pin(std::future::ready(Ok(count as u64)))
     }
+}
+
+/// The nearest rows, of those that are of the query's dimension.
+async fn scanned(
+    parts: Snapshot,
+    query: &[f32],
+    filter: &Filter,
+    limit: usize,
+) -> Result<Vec<Hit>, VectorsError> {
+    let query = Query::new(query);
+    let here = tokio::runtime::Handle::try_current();
+    let Ok(runtime) = here else {
+        return Ok(scan::search(&parts, &query, filter, limit));
+    };
+    if scan::is_small(scan::numbers(&parts, &query, filter)) {
+        return Ok(scan::search(&parts, &query, filter, limit));
+    }
+    // It takes milliseconds: others are not to wait for this thread.
+    let filter = filter.clone();
+    let search = move || scan::search(&parts, &query, &filter, limit);
+    runtime.spawn_blocking(search).await.map_err(|ended| match ended.try_into_panic() {
+        Ok(panic) => std::panic::resume_unwind(panic),
+        Err(_) => {
+            let why = "the program is ending".to_owned();
+            VectorsError::Transient { why, retry_after_ms: None }
+        }
+    })
 }
 
 impl fmt::Debug for BuiltIn {

@@ -235,18 +235,45 @@ async fn what_is_there_already_is_put_in_again_without_work() {
 }
 
 #[test]
-fn the_catalog_is_taken_in_once_and_again_and_up_to_what_is_bad() {
+fn the_catalog_is_taken_in_once_and_again_but_for_what_is_no_vector() {
     let index = BuiltIn::with_segments(4);
     let row = |n: u64| Row { sequence: n, point: point(n, 1, 1), vector: unit(&[n as f64, 1.0]) };
-    assert_eq!(index.feed([]), Ok(0));
-    assert_eq!(index.feed((1..=10).map(row)), Ok(10));
-    assert_eq!(index.feed((5..=6).map(row)), Ok(10), "an older row takes nothing back");
-    assert_eq!(index.feed((1..=13).map(row)), Ok(13));
+    let feed = |rows: &mut dyn Iterator<Item = Row>| (index.feed(rows), index.sequence());
+    assert_eq!(feed(&mut [].into_iter()), (0, 0));
+    assert_eq!(feed(&mut (1..=10).map(row)), (0, 10));
+    assert_eq!(feed(&mut (5..=6).map(row)), (0, 10), "an older row takes nothing back");
+    assert_eq!(feed(&mut (1..=13).map(row)), (0, 13));
     assert_eq!(index.writer.lock().places.len(), 13);
-    let bad = Row { vector: vec![0.5], ..row(19) };
-    let rows = (14..=18).map(row).chain([bad]);
-    assert!(index.feed(rows).is_err());
-    assert_eq!(index.sequence(), 17, "four rows at a time, and the bad one was among the next");
+    let bad = |n| Row { vector: vec![0.5], ..row(n) };
+    let rows = (14..=18).map(row).chain((19..=26).map(bad)).chain([row(27)]);
+    assert_eq!(feed(&mut rows.into_iter()), (8, 27), "two fours of nothing else are among them");
+    assert_eq!(index.writer.lock().places.len(), 19);
+}
+
+#[tokio::test]
+async fn a_collection_that_is_embedded_anew_has_two_dimensions_and_is_searched_in_each() {
+    let index = BuiltIn::default();
+    let row = |n: u64, vector: Vec<f32>| Row { sequence: n, point: point(n, 1, 1), vector };
+    let rows = [row(1, vec![1.0, 0.0]), row(2, vec![0.0, 1.0, 0.0]), row(3, vec![0.0, 1.0])];
+    assert_eq!(index.feed(rows), 0);
+    let found = async |query: &[f32]| {
+        let (hits, others) = index.search_alike(query, &Filter::default(), 9).await.unwrap();
+        let ids: Vec<_> = hits.iter().map(|hit| hit.point.id).collect();
+        (ids, others.map(|error| error.to_string()).unwrap_or_default())
+    };
+    let (ids, others) = found(&[1.0, 0.0]).await;
+    assert_eq!(ids, [point(1, 1, 1).id, point(3, 1, 1).id]);
+    assert!(others.contains("holds vectors of 3 dimensions"), "{others}");
+    let (ids, others) = found(&[1.0, 0.0, 0.0]).await;
+    assert_eq!(ids, [point(2, 1, 1).id]);
+    assert!(others.contains("holds vectors of 2 dimensions"), "{others}");
+    // Whoever puts is still told, and so is who wants all or nothing.
+    let given = [(point(4, 1, 1), vec![1.0])];
+    assert!(matches!(index.put(&given).await, Err(VectorsError::Dimension { .. })));
+    let strict = index.search(&[1.0, 0.0], &Filter::default(), 9).await;
+    assert!(matches!(strict, Err(VectorsError::Dimension { holds: 3, given: 2, .. })));
+    index.remove(&[point(2, 1, 1).id]);
+    assert_eq!(found(&[1.0, 0.0]).await.1, "");
 }
 
 #[test]

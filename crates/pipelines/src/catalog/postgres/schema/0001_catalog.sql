@@ -61,6 +61,13 @@ create table windrow_catalog.pages (
     primary key (document, generation, number)
 );
 
+-- Words are cut before they come here, and each is found by its stem, also one that is in every
+-- text: as FTS5's `porter` does it in SQLite.
+create text search dictionary windrow_catalog.stem (template = snowball, language = english);
+create text search configuration windrow_catalog.words (copy = pg_catalog.simple);
+alter text search configuration windrow_catalog.words
+    alter mapping replace pg_catalog.simple with windrow_catalog.stem;
+
 create table windrow_catalog.chunks (
     id uuid primary key,
     document uuid not null,
@@ -134,6 +141,17 @@ create table windrow_catalog.vectors (
 );
 create unique index vectors_by_sequence on windrow_catalog.vectors (sequence);
 create index vectors_by_generation on windrow_catalog.vectors (document, generation);
+
+-- Of which dimension the vectors of each generation are that has some.
+create table windrow_catalog.dimensions (
+    document uuid not null,
+    generation int not null,
+    tenant text collate "C" not null,
+    collection text collate "C" not null,
+    dimension int not null,
+    primary key (document, generation)
+);
+create index dimensions_by_collection on windrow_catalog.dimensions (tenant, collection, dimension);
 
 -- What else happened to vectors: a generation went live, or something was removed.
 create table windrow_catalog.changes (

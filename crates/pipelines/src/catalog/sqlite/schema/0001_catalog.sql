@@ -143,6 +143,17 @@ create table vectors (
 create unique index vectors_by_chunk on vectors (chunk);
 create index vectors_by_generation on vectors (document, generation);
 
+-- Of which dimension the vectors of each generation are that has some.
+create table dimensions (
+    document blob not null,
+    generation integer not null,
+    tenant text not null,
+    collection text not null,
+    dimension integer not null,
+    primary key (document, generation)
+) strict, without rowid;
+create index dimensions_by_collection on dimensions (tenant, collection, dimension);
+
 -- What else happened to vectors: a generation went live, or something was removed.
 create table changes (
     sequence integer primary key,
