@@ -1,4 +1,4 @@
-//! Stages that a server leaves to others, done by `windrow worker` in a process of its own: it makes
+//! Stages that a server leaves to others, done by `windrow worker` in another process: it makes
 //! the same, loses nothing when it is killed, and says what does not fit before it begins.
 
 use std::io::{BufRead as _, BufReader};
