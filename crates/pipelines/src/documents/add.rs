@@ -4,14 +4,15 @@
 //! until the new one is whole.
 
 use uuid::Uuid;
-use windrow_core::command::{EnqueueOutcome, NewItem, OnDuplicate, OnSplit};
+use windrow_core::command::{EnqueueOutcome, Enqueued, NewItem, OnDuplicate, OnSplit};
 use windrow_core::item::{BlobRef, Body, Payload};
 use windrow_core::queue::{Error, Queue};
 use windrow_core::{ItemId, Timestamp};
 
 use super::{About, DOCUMENT, Gate, QUEUE};
 use crate::catalog::{
-    self, Catalog, CatalogError, Content, GenerationKey, GenerationState, NewDocument, Scope,
+    self, Catalog, CatalogError, Content, Document, Generation, GenerationKey, GenerationState,
+    NewDocument, Scope,
 };
 
 /// A file to take in. Its content is stored already.
@@ -81,18 +82,51 @@ pub async fn add<Q: Queue>(
         catalog::Added::Unchanged(at, GenerationState::Building) => (at, false),
         catalog::Added::Deleting(document) => return Ok(Added::Deleting { document }),
     };
-    let mut each = queue.enqueue(vec![item(&file, at)], None).await?;
+    let enqueued = enqueue(queue, catalog, &file, at).await?;
+    Ok(match enqueued.outcome {
+        EnqueueOutcome::Duplicate => Added::Unchanged { at },
+        _ => Added::Enqueued { at, item: enqueued.id, is_new },
+    })
+}
+
+/// Enqueues the newest generation of a document that waits to be built, though nobody does. Its
+/// file must be known to the queue. None if it is not one to be built.
+pub async fn resume<Q: Queue>(
+    queue: &Q,
+    catalog: &dyn Catalog,
+    known: &Document,
+    gate: Gate,
+) -> Result<Option<ItemId>, NotAdded> {
+    let building = |newest: &&Generation| newest.state == GenerationState::Building;
+    let Some(newest) = known.newest.as_ref().filter(building) else { return Ok(None) };
+    let file = NewFile {
+        scope: known.scope.clone(),
+        source: known.source.clone(),
+        name: known.name.clone(),
+        media_type: newest.content.media_type.clone(),
+        file: BlobRef { hash: newest.content.hash, len: newest.content.bytes },
+        again: false,
+        gate,
+    };
+    let at = GenerationKey { document: known.id, generation: newest.number };
+    Ok(Some(enqueue(queue, catalog, &file, at).await?.id))
+}
+
+async fn enqueue<Q: Queue>(
+    queue: &Q,
+    catalog: &dyn Catalog,
+    file: &NewFile,
+    at: GenerationKey,
+) -> Result<Enqueued, NotAdded> {
+    let mut each = queue.enqueue(vec![item(file, at)], None).await?;
     let enqueued = match each.pop() {
         Some(Ok(enqueued)) => enqueued,
         Some(Err(refused)) => return Err(Error::Refused(refused).into()),
         None => return Err(Error::OutcomeUnknown("the queue did not answer".into()).into()),
     };
-    // If this is not written it is built all the same, and to add it again writes it.
+    // If this is not written it is built all the same, and whoever starts or adds it again notes it.
     catalog.note_item(at, enqueued.id).await?;
-    Ok(match enqueued.outcome {
-        EnqueueOutcome::Duplicate => Added::Unchanged { at },
-        _ => Added::Enqueued { at, item: enqueued.id, is_new },
-    })
+    Ok(enqueued)
 }
 
 /// The item of a generation. Its key is the document: a newer generation supersedes an older one.

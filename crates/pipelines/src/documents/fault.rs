@@ -34,6 +34,11 @@ impl Fault {
         Fault::Bad(why.to_string())
     }
 
+    pub(super) fn why(self) -> String {
+        let (Fault::Passing { why, .. } | Fault::Bad(why) | Fault::Gone(why)) = self;
+        why
+    }
+
     pub(super) fn undone(self) -> Undone {
         match self {
             Fault::Passing { why, retry_after_ms } => {

@@ -7,7 +7,10 @@ use super::Parts;
 use super::fault::Fault;
 use super::pages::about;
 use super::remove::is_removal;
-use crate::catalog::{GenerationKey, Published};
+use crate::catalog::{CatalogError, GenerationKey, Published};
+
+/// Old generations that are asked for at once.
+const SLICE: u32 = 100;
 
 impl Parts {
     /// Makes a document's generation live, and removes those before it.
@@ -33,6 +36,22 @@ impl Parts {
             self.remove(GenerationKey { generation: *generation, ..at }).await?;
         }
         Ok(old)
+    }
+
+    /// Removes what became old and was not removed, because whoever did it is gone. Says how many
+    /// generations that were.
+    pub async fn remove_old(&self) -> Result<usize, CatalogError> {
+        let mut removed = 0;
+        loop {
+            let old = self.catalog.old_generations(SLICE).await?;
+            if old.is_empty() {
+                return Ok(removed);
+            }
+            removed += old.len();
+            for one in old {
+                self.remove(one.at).await.map_err(|fault| CatalogError::transient(fault.why()))?;
+            }
+        }
     }
 
     /// Removes a generation everywhere. To repeat it is harmless.

@@ -8,6 +8,7 @@
 
 mod bases;
 mod bed;
+mod copied;
 mod crash;
 mod full;
 mod suite;
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
     trials.push(Trial::test("sqlite::after_a_refused_commit_nothing_is_written", || {
         finished(full::after_a_refused_commit_nothing_is_written)
     }));
+    trials.extend(copied::trials());
     trials.extend(bases::trials(&server));
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }

@@ -5,8 +5,10 @@
 //! workers begin with the first document: a server that only queues has neither.
 //!
 //! [`parts`] makes of the configuration what the stages work with, [`files`] has the files on this
-//! machine while they are read, and [`left`] takes back what this server held when it was killed.
+//! machine while they are read, [`left`] takes back what this server held when it was killed, and
+//! [`attend`] enqueues what the catalog wants done and the queue does not know.
 
+mod attend;
 mod files;
 mod left;
 mod parts;
@@ -42,7 +44,7 @@ use crate::store::Queue;
 pub(crate) use parts::check;
 
 /// The catalog's file beside an embedded store.
-const CATALOG: &str = "catalog.db";
+pub(crate) const CATALOG: &str = "catalog.db";
 /// Connections to a catalog in a database.
 const CONNECTIONS: usize = 8;
 /// The resolution of pictures for people.
@@ -70,6 +72,8 @@ pub(crate) struct Documents {
     beside: Beside,
     queue: Arc<Queue>,
     opened: OnceCell<Opened>,
+    /// When this process began.
+    since: Timestamp,
     /// Somebody added a document.
     came: Notify,
     working: Mutex<Working>,
@@ -136,7 +140,8 @@ impl Documents {
     pub(crate) fn new(config: config::Documents, beside: Beside, queue: Arc<Queue>) -> Documents {
         let (opened, came, working) = (OnceCell::new(), Notify::new(), Mutex::default());
         let shown = progress::Shown::default();
-        Documents { config, beside, queue, opened, came, working, shown }
+        let since = queue.clock().now();
+        Documents { config, beside, queue, opened, since, came, working, shown }
     }
 
     /// The catalog and all that goes with it.
@@ -208,7 +213,14 @@ impl Documents {
             // Another server may add the first one, and what failed may be well again.
             let _looked = tokio::time::timeout(LOOK_EVERY, self.came.notified()).await;
         }
+        self.attend().await;
         self.forget().await;
+    }
+
+    /// The catalog's file, if it is one and there is one.
+    pub(crate) fn file(&self) -> Option<PathBuf> {
+        let file = self.beside.directory()?.join(CATALOG);
+        file.exists().then_some(file)
     }
 
     /// Begins to work, if there is a catalog.

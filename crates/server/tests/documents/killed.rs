@@ -79,7 +79,7 @@ fn found(program: &str) -> PathBuf {
 }
 
 /// Everything that is live, whatever its ids.
-fn fingerprint(store: &Path) -> Hash {
+pub(crate) fn fingerprint(store: &Path) -> Hash {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let catalog = Sqlite::open(&store.join("catalog.db")).unwrap();

@@ -2,6 +2,7 @@
 //! let go; and all of it again after the server was killed in the middle.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
+mod backup;
 mod file;
 mod flow;
 mod gap;

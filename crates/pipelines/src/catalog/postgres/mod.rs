@@ -171,6 +171,12 @@ impl Catalog for Postgres {
         Box::pin(async move { write!(self, tx => documents::note_item(tx, at, item)) })
     }
 
+    fn unattended(&self, after: Option<Uuid>, limit: u32) -> Answer<'_, Vec<Document>> {
+        Box::pin(async move {
+            read!(self, tx => documents::unattended(tx, after, bounds::rows(limit)))
+        })
+    }
+
     fn begin_pages(&self, of: GenerationKey, pages: u32) -> Answer<'_, ()> {
         Box::pin(async move {
             bounds::count("pages", pages as usize, PAGES_MAX as usize)?;
