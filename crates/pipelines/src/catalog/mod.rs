@@ -17,6 +17,7 @@ mod document;
 mod error;
 mod graph;
 mod memo;
+pub mod moving;
 mod page;
 pub mod postgres;
 mod search;

@@ -124,7 +124,7 @@ async fn enqueue<Q: Queue>(
         Some(Err(refused)) => return Err(Error::Refused(refused).into()),
         None => return Err(Error::OutcomeUnknown("the queue did not answer".into()).into()),
     };
-    // If this is not written it is built all the same, and whoever starts or adds it again notes it.
+    // If this is not written it is built all the same; whoever starts or adds it again notes it.
     catalog.note_item(at, enqueued.id).await?;
     Ok(enqueued)
 }

@@ -15,6 +15,7 @@ macro_rules! sent {
         sent!(one $rust, $one);
         sent!(one Option<$rust>, $one);
         sent!(one Vec<$rust>, $many);
+        sent!(one Vec<Option<$rust>>, $many);
     )*};
     (one $rust:ty, $kind:ident) => {
         impl Sent for $rust {

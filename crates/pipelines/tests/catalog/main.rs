@@ -11,6 +11,7 @@ mod bed;
 mod copied;
 mod crash;
 mod full;
+mod moved;
 mod suite;
 
 use std::process::ExitCode;
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
         finished(full::after_a_refused_commit_nothing_is_written)
     }));
     trials.extend(copied::trials());
+    trials.extend(moved::trials(&server));
     trials.extend(bases::trials(&server));
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }

@@ -1,9 +1,9 @@
 //! Work that the catalog wants done and the queue does not know.
 //!
 //! A restored catalog is newer than the queue beside it, and a process may be killed after it wrote
-//! to one and before it wrote to the other. So whoever starts looks once through the documents: what
-//! waits to be built is enqueued, what is being deleted is let go, and what became old is removed.
-//! Every step may be repeated. Leaves alone what others may be about to enqueue.
+//! to one and before it wrote to the other. So whoever starts looks once through the documents:
+//! what waits to be built is enqueued, what is being deleted is let go, and what became old is
+//! removed. Every step may be repeated. Leaves alone what others may be about to enqueue.
 
 use std::collections::HashMap;
 use std::sync::Arc;

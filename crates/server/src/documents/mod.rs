@@ -26,6 +26,7 @@ use windrow_core::ports::{Store as _, StoreError};
 use windrow_core::{ItemId, Timestamp};
 use windrow_engine::Clock as _;
 use windrow_pipelines::adapters::reader::AnyFile;
+use windrow_pipelines::catalog::moving::Moving;
 use windrow_pipelines::catalog::{Catalog, CatalogError, Generation, Postgres, Sqlite};
 use windrow_pipelines::documents::{
     self, Added, NewFile, NotAdded, Parts, QUEUE, ReadError, Workers, add, remove,
@@ -105,6 +106,36 @@ impl Beside {
             Beside::Database(_) => None,
         }
     }
+
+    /// The same for whoever moves it, and is no server to others.
+    pub(crate) fn for_move(self) -> Beside {
+        match self {
+            Beside::Database(options) => Beside::Database(options.for_move()),
+            directory => directory,
+        }
+    }
+
+    /// Whether there is a catalog already.
+    pub(crate) async fn has_catalog(&self) -> Result<bool, CatalogError> {
+        match self {
+            Beside::Directory(dir) => Ok(dir.join(CATALOG).exists()),
+            Beside::Database(options) => {
+                let connected = connector(options)?.connect().await.map_err(unreached)?;
+                let sql = "select to_regnamespace('windrow_catalog') is not null";
+                let row = connected.query_typed(sql, &[]).await;
+                let row = row.map_err(|error| unreached(error.into()))?;
+                Ok(row.first().is_some_and(|row| row.get(0)))
+            }
+        }
+    }
+
+    /// The catalog, which is made if there is none.
+    pub(crate) async fn catalog(&self) -> Result<Arc<dyn Moving>, CatalogError> {
+        Ok(match self {
+            Beside::Directory(dir) => Arc::new(Sqlite::open(&dir.join(CATALOG))?),
+            Beside::Database(options) => Arc::new(Postgres::open(reached(options)?).await?),
+        })
+    }
 }
 
 impl From<&Place> for Beside {
@@ -150,25 +181,8 @@ impl Documents {
     }
 
     async fn open(&self) -> Result<Opened, CatalogError> {
-        let catalog: Arc<dyn Catalog> = match &self.beside {
-            Beside::Directory(dir) => Arc::new(Sqlite::open(&dir.join(CATALOG))?),
-            Beside::Database(options) => Arc::new(Postgres::open(reached(options)?).await?),
-        };
+        let catalog: Arc<dyn Catalog> = self.beside.catalog().await?;
         parts::opened(&self.config, &self.beside, catalog, Arc::clone(&self.queue)).await
-    }
-
-    /// Whether there is a catalog already.
-    async fn is_there(&self) -> Result<bool, CatalogError> {
-        match &self.beside {
-            Beside::Directory(dir) => Ok(dir.join(CATALOG).exists()),
-            Beside::Database(options) => {
-                let connected = connector(options)?.connect().await.map_err(unreached)?;
-                let sql = "select to_regnamespace('windrow_catalog') is not null";
-                let row = connected.query_typed(sql, &[]).await;
-                let row = row.map_err(|error| unreached(error.into()))?;
-                Ok(row.first().is_some_and(|row| row.get(0)))
-            }
-        }
     }
 
     /// Takes a file in, whose bytes are stored.
@@ -285,7 +299,7 @@ impl Documents {
 
     /// Whether there ever was a document here: whoever only looks opens no catalog.
     pub(crate) async fn is_begun(&self) -> Result<bool, CatalogError> {
-        Ok(self.opened.get().is_some() || self.is_there().await?)
+        Ok(self.opened.get().is_some() || self.beside.has_catalog().await?)
     }
 
     /// Where there are none.

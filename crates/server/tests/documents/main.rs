@@ -9,6 +9,7 @@ mod gap;
 mod killed;
 mod live;
 mod model;
+mod moved;
 mod outside;
 #[path = "../running/mod.rs"]
 mod running;

@@ -99,7 +99,7 @@ fn forget(db: &Connection, has_made: impl Fn(ItemId) -> bool) -> Result<u64, Cat
     Ok(unknown.len() as u64)
 }
 
-fn contents(db: &Connection) -> Result<Vec<(String, Hash, u64)>, CatalogError> {
+pub(super) fn contents(db: &Connection) -> Result<Vec<(String, Hash, u64)>, CatalogError> {
     let sql = "select distinct d.tenant, g.hash, g.bytes from generations g \
          join documents d on d.id = g.document where g.state <> 'old'";
     let mut found = db.prepare(sql)?;

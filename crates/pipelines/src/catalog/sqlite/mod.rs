@@ -9,6 +9,7 @@ mod documents;
 mod fingerprint;
 mod graph;
 mod memo;
+mod moving;
 mod open;
 mod pages;
 #[cfg(test)]

@@ -100,8 +100,8 @@ Examples:
 
 What was restored is checked before it counts: every checksum, every count, every blob. Documents
 are as the first backup at that moment or after it has them. Leases of the moment run out as they do
-after any restart. Stop the server of the old directory before you start one on the new, or both hand
-out the same items.")]
+after any restart. Stop the server of the old directory before you start one on the new, or both
+hand out the same items.")]
 pub(super) struct Restore {
     /// The directory with the backups.
     #[arg(value_name = "BACKUP")]
