@@ -4,14 +4,19 @@
 //! instead, what was held for it is let go a minute after its last request.
 
 use std::collections::HashMap;
+use std::fs::{self, File};
 use std::io;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::time::Instant;
 use windrow_core::RequestId;
-use windrow_store::embedded::backup::Held;
+use windrow_pipelines::catalog::Sqlite;
+use windrow_store::blobs::Hex;
+use windrow_store::embedded::backup::{Beside, Held};
 
+use crate::documents::Documents;
 use crate::logs;
 use crate::store::AnyStore;
 
@@ -25,7 +30,11 @@ pub(crate) const IDLE: Duration = Duration::from_secs(60);
 
 /// The copies of one server.
 #[derive(Debug, Default)]
-pub(crate) struct Backups(Arc<Mutex<Table>>);
+pub(crate) struct Backups {
+    table: Arc<Mutex<Table>>,
+    /// Held while the catalog is copied: one at a time.
+    copying: Arc<Mutex<()>>,
+}
 
 type Table = HashMap<RequestId, Making>;
 
@@ -50,18 +59,28 @@ pub(crate) enum NotBegun {
 }
 
 impl Backups {
-    /// Holds the store for a new copy.
-    pub(crate) async fn begin(&self, store: &AnyStore) -> Result<(RequestId, Arc<Held>), NotBegun> {
+    /// Holds the store for a new copy, and a copy of the catalog beside it, if there is one.
+    pub(crate) async fn begin(
+        &self,
+        store: &AnyStore,
+        documents: &Arc<Documents>,
+    ) -> Result<(RequestId, Arc<Held>), NotBegun> {
         let AnyStore::Embedded(embedded, files) = store else { return Err(NotBegun::Database) };
         self.make_room()?;
         let (embedded, files) = (embedded.clone(), Arc::clone(files));
-        let held = tokio::task::spawn_blocking(move || Held::begin(&embedded, &files)).await;
-        let held = Arc::new(held.map_err(io::Error::other)??);
+        let (documents, copying) = (Arc::clone(documents), Arc::clone(&self.copying));
+        let held = tokio::task::spawn_blocking(move || {
+            Held::begin(&embedded, &files, || match documents.file() {
+                Some(catalog) => copied(&catalog, &copying).map(Some),
+                None => Ok(None),
+            })
+        });
+        let held = Arc::new(held.await.map_err(io::Error::other)??);
         let id = RequestId(rand::random());
         let asked = Instant::now();
         self.make_room()?;
         self.table().insert(id, Making { held: Arc::clone(&held), asked });
-        tokio::spawn(let_go(Arc::downgrade(&self.0), id));
+        tokio::spawn(let_go(Arc::downgrade(&self.table), id));
         Ok((id, held))
     }
 
@@ -90,8 +109,22 @@ impl Backups {
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A copy of the catalog that goes with whoever has it open, named by its hash.
+fn copied(catalog: &Path, copying: &Mutex<()>) -> io::Result<Beside> {
+    let _alone = copying.lock().unwrap_or_else(PoisonError::into_inner);
+    let copy = catalog.with_extension("copy");
+    // What a killed process left.
+    let _stale = fs::remove_file(&copy);
+    let hash = Sqlite::copy(catalog, &copy);
+    let file = File::open(&copy);
+    let removed = fs::remove_file(&copy);
+    let hash = hash.map_err(|error| io::Error::other(format!("the catalog: {error}")))?;
+    removed?;
+    Ok(Beside { name: format!("catalog-{}.db", Hex(&hash)), file: file? })
 }
 
 /// Waits until nobody has asked for a copy for too long, and lets it go.

@@ -187,6 +187,8 @@ pub enum MoveError {
     OtherMove { place: String },
     #[error("{0}")]
     Place(String),
+    #[error("the catalog was not moved: {0}")]
+    Beside(String),
     #[error(
         "what arrived is not what was sent: {what}; did the source run since the move began? \
          Empty the target and begin again"

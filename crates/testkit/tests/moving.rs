@@ -1,5 +1,6 @@
 //! Moving a store: out of a directory, into PostgreSQL and back, with nothing lost or changed.
 
+use std::future::ready;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -81,13 +82,19 @@ async fn into_directory<S: Export>(
     now: Timestamp,
 ) -> Result<Report, MoveError> {
     let disk: Arc<SimDisk> = Arc::clone(disk);
-    embedded::receive(source, disk, options(), "there", now, &mut quietly).await
+    embedded::receive(source, disk, options(), "there", now, &mut quietly, ready(Ok(()))).await
 }
 
 fn into_database(stores: &Stores, source: &Stepped, now: Timestamp) -> Result<Report, MoveError> {
     let outgoing = source.store.outgoing();
     let options = stores.options().expect("there is a database");
-    stores.runtime().block_on(postgres::receive(&outgoing, options, now, &mut quietly))
+    stores.runtime().block_on(postgres::receive(
+        &outgoing,
+        options,
+        now,
+        &mut quietly,
+        ready(Ok(())),
+    ))
 }
 
 fn check_same(source: &Stepped, target: &Stepped) {
@@ -172,7 +179,15 @@ fn an_interrupted_move_into_a_directory_goes_on() {
             Progress::Copied { items, .. } if items > cut => panic!("the power is cut"),
             _ => {}
         };
-        let moving = embedded::receive(&outgoing, disk.clone(), options(), "there", now, &mut stop);
+        let moving = embedded::receive(
+            &outgoing,
+            disk.clone(),
+            options(),
+            "there",
+            now,
+            &mut stop,
+            ready(Ok(())),
+        );
         catch_unwind(AssertUnwindSafe(|| block_on(moving))).expect_err("it is interrupted");
         let opened = Embedded::open(disk.clone(), options());
         assert!(matches!(opened, Err(OpenError::HalfMoved)), "nobody else opens it");
@@ -196,7 +211,8 @@ fn an_interrupted_move_into_a_database_goes_on_and_nobody_opens_it_meanwhile() {
         Progress::Copied { items, .. } if items > 1_000 => panic!("the power is cut"),
         _ => {}
     };
-    let moving = postgres::receive(&outgoing, stores.options().expect("one"), now, &mut stop);
+    let moving =
+        postgres::receive(&outgoing, stores.options().expect("one"), now, &mut stop, ready(Ok(())));
     let moving = AssertUnwindSafe(|| stores.runtime().block_on(moving));
     catch_unwind(moving).expect_err("it is interrupted");
     let refused = stores.open_again().expect_err("half a store").to_string();
@@ -236,7 +252,7 @@ fn what_was_changed_on_the_way_is_noticed() {
         }
     };
     let options = stores.options().expect("there is a database");
-    let moving = postgres::receive(&outgoing, options, now, &mut change);
+    let moving = postgres::receive(&outgoing, options, now, &mut change, ready(Ok(())));
     let differs = stores.runtime().block_on(moving);
     assert!(matches!(differs, Err(MoveError::Differs { .. })), "{differs:?}");
 }

@@ -18,6 +18,7 @@ mod error;
 mod graph;
 mod leftover;
 mod memo;
+pub mod moving;
 mod page;
 pub mod postgres;
 mod search;
@@ -140,6 +141,11 @@ pub trait Catalog: fmt::Debug + Send + Sync {
 
     /// What is around an entity, the strongest relations first.
     fn neighbours(&self, tenant: &str, of: EntityId, limit: u32) -> Answer<'_, Vec<Neighbour>>;
+
+    /// Documents of all tenants, by id, whose newest generation waits to be built while no item is
+    /// noted that builds it, and those that are being deleted. Reads every document, in slices: for
+    /// whoever starts.
+    fn unattended(&self, after: Option<Uuid>, limit: u32) -> Answer<'_, Vec<Document>>;
 
     /// Makes a generation live, and those before it old, at once.
     fn publish(&self, at: GenerationKey, now: Timestamp) -> Answer<'_, Published>;

@@ -11,8 +11,8 @@ use windrow_core::{ItemId, Timestamp};
 
 use super::{About, DOCUMENT, Gate, QUEUE, remove};
 use crate::catalog::{
-    self, Catalog, CatalogError, Content, DocumentState, GenerationKey, GenerationState,
-    NewDocument, Scope,
+    self, Catalog, CatalogError, Content, Document, DocumentState, Generation, GenerationKey,
+    GenerationState, NewDocument, Scope,
 };
 
 /// A file to take in. Its content is stored already.
@@ -121,24 +121,38 @@ async fn give_way<Q: Queue>(
         enqueue(queue, remove::item(tenant, &known)).await?;
         return Ok(());
     }
-    let Some(newest) = known.newest.filter(|newest| newest.number > at.generation) else {
-        return Ok(());
-    };
-    let at = GenerationKey { generation: newest.number, ..at };
+    if known.newest.as_ref().is_some_and(|newest| newest.number > at.generation) {
+        resume(queue, catalog, &known, file.gate).await?;
+    }
+    Ok(())
+}
+
+/// Enqueues the newest generation of a document that waits to be built, though nobody does. None if
+/// it is not one to be built.
+pub async fn resume<Q: Queue>(
+    queue: &Q,
+    catalog: &dyn Catalog,
+    known: &Document,
+    gate: Gate,
+) -> Result<Option<ItemId>, NotAdded> {
+    let building = |newest: &&Generation| newest.state == GenerationState::Building;
+    let Some(newest) = known.newest.as_ref().filter(building) else { return Ok(None) };
+    let at = GenerationKey { document: known.id, generation: newest.number };
     let file = NewFile {
-        scope: known.scope,
-        source: known.source,
-        name: known.name,
-        media_type: newest.content.media_type,
+        scope: known.scope.clone(),
+        source: known.source.clone(),
+        name: known.name.clone(),
+        media_type: newest.content.media_type.clone(),
         file: BlobRef { hash: newest.content.hash, len: newest.content.bytes },
         again: false,
-        gate: file.gate,
+        gate,
     };
     let mut item = item(&file, at);
-    // The queue may have let go of the file with the item that was replaced; the catalog keeps it.
+    // The queue may have let go of the file with an item before; the catalog keeps it.
     item.body.payload = Payload::default();
     let item = enqueue(queue, item).await?;
-    Ok(catalog.note_item(at, item).await?)
+    catalog.note_item(at, item).await?;
+    Ok(Some(item))
 }
 
 /// Enqueues one item.

@@ -63,6 +63,21 @@ impl Leftovers {
 }
 
 impl AtHand {
+    /// Removes every generation that is old, for whoever begins: nobody else does it then.
+    pub async fn remove_all_old(&self) -> Result<usize, Unkept> {
+        let mut removed = 0;
+        loop {
+            let old = self.catalog.old_generations(STEP).await?;
+            if old.is_empty() {
+                return Ok(removed);
+            }
+            removed += old.len();
+            for one in old {
+                self.remove_old(one.at).await?;
+            }
+        }
+    }
+
     /// Removes from the stores outside what is gone here.
     async fn remove_again(&self, leftovers: &[Leftover]) -> Result<(), Unkept> {
         let mut chunks = Vec::new();

@@ -33,7 +33,7 @@ use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 use windrow_core::Timestamp;
-use windrow_core::item::BlobRef;
+use windrow_core::item::{BlobRef, Body};
 use windrow_core::settings::{Policy, Settings, StageSettings};
 
 use crate::adapters::embed::Embedder;
@@ -41,7 +41,7 @@ use crate::adapters::extract::Extractor;
 use crate::catalog::{GenerationKey, PageKey};
 use crate::text::chunk::Limits;
 
-pub use self::add::{Added, NewFile, NotAdded, add};
+pub use self::add::{Added, NewFile, NotAdded, add, resume};
 pub use self::at_hand::AtHand;
 pub use self::keeping::{Content, Keeping, Kept, Piece, Publication, Unkept};
 pub use self::leftovers::{Leftovers, StillThere};
@@ -164,6 +164,25 @@ impl About {
 
     fn text(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+/// What the item of a document is to do.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Task {
+    Build(GenerationKey),
+    Remove(Uuid),
+}
+
+impl Task {
+    /// What an item of the queue of documents is to do, by its body. None for a page or chunk.
+    pub fn of(body: &Body) -> Option<Task> {
+        let about: About = serde_json::from_str(body.metadata.as_deref()?).ok()?;
+        match (&*body.kind, &*body.op) {
+            (DOCUMENT, remove::DELETE) => Some(Task::Remove(about.document)),
+            (DOCUMENT, _) => Some(Task::Build(about.generation())),
+            _ => None,
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use futures_util::future::BoxFuture;
 use libtest_mimic::Trial;
 use rusqlite::Connection;
 use tokio::runtime::{Handle, Runtime};
+use windrow_pipelines::catalog::moving::Moving;
 use windrow_pipelines::catalog::postgres::{Connect, Options};
 use windrow_pipelines::catalog::{Catalog, CatalogError, DocumentFilter, Postgres, Sqlite};
 use windrow_testkit::servers::{Durability, Postgres as Process, Stop, Version};
@@ -47,6 +48,15 @@ impl SqliteBase {
         let name = name.replace("::", "-");
         let name = format!("windrow-catalog-{}-{next}-{name}", std::process::id());
         SqliteBase { folder: std::env::temp_dir().join(name) }
+    }
+
+    /// The catalog in it, to be moved.
+    pub(crate) fn moving(&self) -> anyhow::Result<Arc<dyn Moving>> {
+        Ok(Arc::new(Sqlite::open(&self.file())?))
+    }
+
+    pub(crate) fn handle(&self) -> Handle {
+        runtime()
     }
 
     /// Makes the folder only now: a child that is killed would leave one that it never used.
@@ -112,6 +122,13 @@ impl Server {
     /// An empty database.
     pub(crate) fn database(&self) -> anyhow::Result<Arc<dyn Base>> {
         Ok(Arc::new(self.named()?))
+    }
+
+    /// A catalog in an empty database, to be moved.
+    pub(crate) fn moving(&self) -> anyhow::Result<Arc<dyn Moving>> {
+        let base = self.named()?;
+        let options = options(&base.process.url(&base.name))?;
+        Ok(Arc::new(runtime().block_on(Postgres::open(options))?))
     }
 
     fn named(&self) -> anyhow::Result<PostgresBase> {

@@ -8,8 +8,10 @@
 
 mod bases;
 mod bed;
+mod copied;
 mod crash;
 mod full;
+mod moved;
 mod suite;
 
 use std::process::ExitCode;
@@ -50,6 +52,8 @@ fn main() -> ExitCode {
     trials.push(Trial::test("sqlite::after_a_refused_commit_nothing_is_written", || {
         finished(full::after_a_refused_commit_nothing_is_written)
     }));
+    trials.extend(copied::trials());
+    trials.extend(moved::trials(&server));
     trials.extend(bases::trials(&server));
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }

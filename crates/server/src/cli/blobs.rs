@@ -60,6 +60,23 @@ pub(super) async fn compare<S: Export, B: Blobs>(
     Ok((read, faults))
 }
 
+/// Copies the files of documents, whether an item still refers to them or not. One that the source
+/// does not have cannot move, and its document is known without it.
+pub(super) async fn copy_files<F: Blobs, T: Blobs>(
+    files: Vec<(String, [u8; 32], u64)>,
+    from: &F,
+    to: &T,
+    now: Timestamp,
+) -> anyhow::Result<()> {
+    for (tenant, hash, len) in files {
+        match blobs::copy(from, to, &tenant.into(), BlobRef { hash, len }, now).await {
+            Ok(()) | Err(BlobError::NotFound) => {}
+            Err(error) => anyhow::bail!("the file {} of a document: {error}", Hex(&hash)),
+        }
+    }
+    Ok(())
+}
+
 /// Copies the bytes of every blob that a store knows. What the source does not have cannot move;
 /// how many items miss theirs is said.
 pub(super) async fn copy<S: Export, F: Blobs, T: Blobs>(

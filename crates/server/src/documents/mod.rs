@@ -6,9 +6,11 @@
 //!
 //! [`parts`] makes of the configuration what the stages work with, [`files`] has the files on this
 //! machine while they are read, [`left`] takes back what this server held when it was killed, and
-//! [`forget`] lets the catalog grow no more than it must. [`said`] is what stages read and write
-//! over the wire, where others do them.
+//! [`forget`] lets the catalog grow no more than it must. [`attend`] enqueues what the catalog wants
+//! done and the queue does not know, and [`said`] is what stages read and write over the wire, where
+//! others do them.
 
+mod attend;
 pub(crate) mod files;
 mod forget;
 mod left;
@@ -23,12 +25,13 @@ use std::time::Duration;
 use tokio::sync::{Mutex, Notify, OnceCell};
 use tokio::time::{Instant, MissedTickBehavior};
 use uuid::Uuid;
-use windrow_core::ItemId;
+use windrow_core::{ItemId, Timestamp};
 use windrow_core::item::BlobRef;
 use windrow_core::ports::{Store as _, StoreError};
 use windrow_engine::Clock as _;
 use windrow_pipelines::adapters::embed::Embedder;
 use windrow_pipelines::adapters::reader::AnyFile;
+use windrow_pipelines::catalog::moving::Moving;
 use windrow_pipelines::catalog::{Catalog, CatalogError, Generation, Postgres, Sqlite};
 use windrow_pipelines::documents::{
     self, Added, AtHand, Keeping, Leftovers, NewFile, NotAdded, Parts, QUEUE, ReadError, Stages,
@@ -48,7 +51,7 @@ use crate::store::Queue;
 pub(crate) use parts::{Misfit, check, elsewhere};
 
 /// The catalog's file beside an embedded store.
-const CATALOG: &str = "catalog.db";
+pub(crate) const CATALOG: &str = "catalog.db";
 /// Connections to a catalog in a database.
 const CONNECTIONS: usize = 8;
 /// The resolution of pictures for people.
@@ -75,6 +78,8 @@ pub(crate) struct Documents {
     beside: Beside,
     queue: Arc<Queue>,
     opened: OnceCell<Opened>,
+    /// When this process began.
+    since: Timestamp,
     /// Somebody added a document.
     came: Notify,
     working: Mutex<Working>,
@@ -106,6 +111,36 @@ impl Beside {
             Beside::Directory(dir) => Some(dir),
             Beside::Database(_) => None,
         }
+    }
+
+    /// The same for whoever moves it, and is no server to others.
+    pub(crate) fn for_move(self) -> Beside {
+        match self {
+            Beside::Database(options) => Beside::Database(options.for_move()),
+            directory => directory,
+        }
+    }
+
+    /// Whether there is a catalog already.
+    pub(crate) async fn has_catalog(&self) -> Result<bool, CatalogError> {
+        match self {
+            Beside::Directory(dir) => Ok(dir.join(CATALOG).exists()),
+            Beside::Database(options) => {
+                let connected = connector(options)?.connect().await.map_err(unreached)?;
+                let sql = "select to_regnamespace('windrow_catalog') is not null";
+                let row = connected.query_typed(sql, &[]).await;
+                let row = row.map_err(|error| unreached(error.into()))?;
+                Ok(row.first().is_some_and(|row| row.get(0)))
+            }
+        }
+    }
+
+    /// The catalog, which is made if there is none.
+    pub(crate) async fn catalog(&self) -> Result<Arc<dyn Moving>, CatalogError> {
+        Ok(match self {
+            Beside::Directory(dir) => Arc::new(Sqlite::open(&dir.join(CATALOG))?),
+            Beside::Database(options) => Arc::new(Postgres::open(reached(options)?).await?),
+        })
     }
 }
 
@@ -141,7 +176,8 @@ impl Documents {
     pub(crate) fn new(config: config::Documents, beside: Beside, queue: Arc<Queue>) -> Documents {
         let (opened, came, working) = (OnceCell::new(), Notify::new(), Mutex::default());
         let shown = progress::Shown::default();
-        Documents { config, beside, queue, opened, came, working, shown }
+        let since = queue.clock().now();
+        Documents { config, beside, queue, opened, since, came, working, shown }
     }
 
     /// The catalog and all that goes with it.
@@ -150,25 +186,8 @@ impl Documents {
     }
 
     async fn open(&self) -> Result<Opened, CatalogError> {
-        let catalog: Arc<dyn Catalog> = match &self.beside {
-            Beside::Directory(dir) => Arc::new(Sqlite::open(&dir.join(CATALOG))?),
-            Beside::Database(options) => Arc::new(Postgres::open(reached(options)?).await?),
-        };
+        let catalog: Arc<dyn Catalog> = self.beside.catalog().await?;
         parts::opened(&self.config, &self.beside, catalog, Arc::clone(&self.queue)).await
-    }
-
-    /// Whether there is a catalog already.
-    async fn is_there(&self) -> Result<bool, CatalogError> {
-        match &self.beside {
-            Beside::Directory(dir) => Ok(dir.join(CATALOG).exists()),
-            Beside::Database(options) => {
-                let connected = connector(options)?.connect().await.map_err(unreached)?;
-                let sql = "select to_regnamespace('windrow_catalog') is not null";
-                let row = connected.query_typed(sql, &[]).await;
-                let row = row.map_err(|error| unreached(error.into()))?;
-                Ok(row.first().is_some_and(|row| row.get(0)))
-            }
-        }
     }
 
     /// The stages that this server does itself.
@@ -218,7 +237,14 @@ impl Documents {
             // Another server may add the first one, and what failed may be well again.
             let _looked = tokio::time::timeout(LOOK_EVERY, self.came.notified()).await;
         }
+        self.attend().await;
         tokio::join!(self.forget(), self.remove_leftovers());
+    }
+
+    /// The catalog's file, if it is one and there is one.
+    pub(crate) fn file(&self) -> Option<PathBuf> {
+        let file = self.beside.directory()?.join(CATALOG);
+        file.exists().then_some(file)
     }
 
     /// Begins to work, if there is a catalog.
@@ -305,7 +331,7 @@ impl Documents {
 
     /// Whether there ever was a document here: whoever only looks opens no catalog.
     pub(crate) async fn is_begun(&self) -> Result<bool, CatalogError> {
-        Ok(self.opened.get().is_some() || self.is_there().await?)
+        Ok(self.opened.get().is_some() || self.beside.has_catalog().await?)
     }
 
     /// Where there are none.

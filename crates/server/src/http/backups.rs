@@ -37,8 +37,8 @@ pub(super) fn operations() -> Vec<Operation> {
             Method::POST,
             "/backups",
             Role::Admin,
-            "Begin a backup: hold the store's files as they are now. Everything that was answered \
-             before is in them.",
+            "Begin a backup: hold the store's files as they are now, and a copy of the catalog of \
+             documents. Everything that was answered before is in them.",
             post(begin),
         )
         .gives::<Begun>(201),
@@ -140,7 +140,7 @@ async fn begin(
     scoped: Scoped,
 ) -> Result<(StatusCode, Json<Begun>), Failed> {
     let store = scoped.whole()?.store();
-    let (id, held) = app.backups.begin(store).await?;
+    let (id, held) = app.backups.begin(store, &app.documents).await?;
     let (files, bytes) = held.size();
     let begun = Begun {
         backup: id.to_string(),

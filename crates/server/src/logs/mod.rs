@@ -168,6 +168,17 @@ pub(crate) fn documents_taken_back(items: usize) {
     tracing::info!(items, "handed back what the last process held of documents");
 }
 
+/// What the catalog wants done and the queue did not know is enqueued.
+pub(crate) fn documents_resumed(documents: usize) {
+    tracing::info!(documents, "enqueued documents that nobody worked on");
+}
+
+/// The same could not be done yet.
+pub(crate) fn documents_not_resumed(error: &anyhow::Error) {
+    let reason = format!("{error:#}");
+    tracing::error!(reason, "documents that nobody works on were not enqueued; trying again");
+}
+
 /// Workers of documents say only ids and codes.
 pub(crate) fn documents_told(event: Event) {
     let told = event.to_string();

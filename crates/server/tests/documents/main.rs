@@ -2,6 +2,7 @@
 //! let go; and all of it again after the server was killed in the middle.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
+mod backup;
 mod elsewhere;
 mod file;
 mod flow;
@@ -9,6 +10,7 @@ mod gap;
 mod killed;
 mod live;
 mod model;
+mod moved;
 mod outside;
 #[path = "../running/mod.rs"]
 mod running;

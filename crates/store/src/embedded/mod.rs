@@ -44,8 +44,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{Condvar, Mutex, RwLock};
-use windrow_core::Timestamp;
 use windrow_core::ports::Listener;
+use windrow_core::{ItemId, Timestamp};
 
 use commit::Told;
 use disk::Disk;
@@ -146,6 +146,12 @@ impl Embedded {
     /// The latest moment that the store has seen. A clock must not start before it.
     pub fn latest(&self) -> Timestamp {
         self.shared.tables.lock().now
+    }
+
+    /// Whether the store has given out an id, whatever became of the item.
+    pub fn has_made(&self, id: ItemId) -> bool {
+        let tables = self.shared.tables.lock();
+        tables.serial(id).is_some_and(|serial| serial <= tables.ids.last())
     }
 
     /// What went wrong since it was opened without stopping the store, if anything did.

@@ -169,6 +169,7 @@ struct Incoming {
 }
 
 /// Moves everything into an empty directory, or goes on with that. `place` names it in messages.
+/// `beside` moves what somebody else keeps there, while nobody can open the directory.
 pub async fn receive<S: Export>(
     source: &S,
     disk: Arc<dyn Disk>,
@@ -176,6 +177,7 @@ pub async fn receive<S: Export>(
     place: &str,
     wall: Timestamp,
     progress: &mut (dyn FnMut(Progress) + Send),
+    beside: impl Future<Output = Result<(), MoveError>>,
 ) -> Result<moving::Report, MoveError> {
     let mut target = Incoming::begin(disk, options, source.tag(), place)?;
     if !target.is_whole {
@@ -187,6 +189,7 @@ pub async fn receive<S: Export>(
         report = moving::compare(source, &target.store.outgoing(), progress).await?;
         target.mark(true).map_err(|error| MoveError::Place(format!("{place}: {error}")))?;
     }
+    beside.await?;
     let running = target.store.clone().run().map_err(|e| MoveError::Place(e.to_string()))?;
     let now = wall.max(running.latest());
     report.released = moving::release(source, &*running, now, Now::Given(now)).await?;

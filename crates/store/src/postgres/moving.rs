@@ -42,6 +42,13 @@ pub(super) async fn is_half_moved(client: &Used) -> Result<bool, Error> {
     Ok(client.query_one(step!(sql)).await?.get(0))
 }
 
+impl Options {
+    /// For whoever moves, and is not taken for a server.
+    pub fn for_move(self) -> Options {
+        Options { name: MOVER_NAME.into(), ..self }
+    }
+}
+
 impl Postgres {
     /// Opens a store to put blobs into before it is moved into, also if a move was not finished.
     pub async fn open_to_receive(options: Options) -> Result<Postgres, MoveError> {
@@ -54,6 +61,12 @@ impl Postgres {
         let store = opened(options).await?;
         store.ensure_alone().await?;
         Ok(store)
+    }
+
+    /// Whether a move into it was not finished.
+    pub async fn is_half_moved(&self) -> Result<bool, MoveError> {
+        let client = self.shared.pool.get().await.map_err(StoreError::from)?;
+        Ok(is_half_moved(&client).await.map_err(StoreError::from)?)
     }
 
     /// Refuses while servers are connected. One that was just stopped is given a moment. Behind a
@@ -239,11 +252,13 @@ struct Incoming {
 }
 
 /// Moves everything into a database without a store, or with an empty one, or goes on with that.
+/// `beside` moves what somebody else keeps there, while no server can open the store.
 pub async fn receive<S: Export>(
     source: &S,
     options: Options,
     wall: Timestamp,
     progress: &mut (dyn FnMut(Progress) + Send),
+    beside: impl Future<Output = Result<(), MoveError>>,
 ) -> Result<moving::Report, MoveError> {
     let options = Options { name: MOVER_NAME.into(), into_move: true, ..options };
     let target = Incoming::begin(options, source.tag()).await?;
@@ -253,6 +268,7 @@ pub async fn receive<S: Export>(
         report = moving::compare(source, &target.store, progress).await?;
         target.say("update windrow.moving set whole = true").await?;
     }
+    beside.await?;
     report.released = moving::release(source, &target.store, wall, Now::Database).await?;
     target.say("drop table windrow.moving").await?;
     Ok(report)

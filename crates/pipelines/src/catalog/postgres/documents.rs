@@ -142,6 +142,22 @@ pub(super) async fn one(tx: &Tx<'_>, tenant: &str, id: Uuid) -> Result<Option<Do
     row.as_ref().map(document).transpose()
 }
 
+pub(super) async fn unattended(
+    tx: &Tx<'_>,
+    after: Option<Uuid>,
+    limit: u32,
+) -> Result<Vec<Document>, Trouble> {
+    let sql = format!(
+        "select {GENERATION}, {DOCUMENT} from windrow_catalog.documents d \
+         left join windrow_catalog.generations g on g.document = d.id and g.number = d.newest \
+         where d.id > $1 and d.state in ('building', 'updating', 'deleting') and \
+         (d.state = 'deleting' or g.state = 'building' and g.item is null and g.failure is null) \
+         order by d.id limit $2"
+    );
+    let rows = tx.rows(&sql, values![after.unwrap_or_default(), i64::from(limit)]).await?;
+    rows.iter().map(document).collect()
+}
+
 /// The statement of a list.
 pub(super) fn list_sql(
     filter: &DocumentFilter,

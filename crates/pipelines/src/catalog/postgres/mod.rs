@@ -5,6 +5,34 @@
 //! database ends begins again, which is harmless because every write may be repeated. Full-text
 //! search is a `tsvector` with a GIN index.
 
+/// A transaction that writes; it is done when it is committed.
+macro_rules! write {
+    ($self:ident, $tx:ident => $work:expr) => {
+        again::<_, CatalogError, _>(|| async {
+            let mut used = $self.pool.get().await?;
+            let begun = used.writing().await?;
+            let $tx = &begun;
+            let done = $work.await?;
+            begun.commit().await?;
+            Ok(done)
+        })
+        .await
+    };
+}
+
+/// A transaction that reads.
+macro_rules! read {
+    ($self:ident, $tx:ident => $work:expr) => {
+        again::<_, CatalogError, _>(|| async {
+            let mut used = $self.pool.get().await?;
+            let begun = used.reading().await?;
+            let $tx = &begun;
+            $work.await
+        })
+        .await
+    };
+}
+
 mod chunks;
 mod dimensions;
 mod documents;
@@ -14,6 +42,7 @@ mod leftovers;
 #[cfg(test)]
 mod locks;
 mod memo;
+mod moving;
 mod pages;
 #[cfg(test)]
 mod plans;
@@ -76,34 +105,6 @@ fn time(ms: i64) -> Timestamp {
 
 fn uuid(id: [u8; 16]) -> Uuid {
     Uuid::from_bytes(id)
-}
-
-/// A transaction that writes; it is done when it is committed.
-macro_rules! write {
-    ($self:ident, $tx:ident => $work:expr) => {
-        again::<_, CatalogError, _>(|| async {
-            let mut used = $self.pool.get().await?;
-            let begun = used.writing().await?;
-            let $tx = &begun;
-            let done = $work.await?;
-            begun.commit().await?;
-            Ok(done)
-        })
-        .await
-    };
-}
-
-/// A transaction that reads.
-macro_rules! read {
-    ($self:ident, $tx:ident => $work:expr) => {
-        again::<_, CatalogError, _>(|| async {
-            let mut used = $self.pool.get().await?;
-            let begun = used.reading().await?;
-            let $tx = &begun;
-            $work.await
-        })
-        .await
-    };
 }
 
 impl Postgres {
@@ -171,6 +172,12 @@ impl Catalog for Postgres {
 
     fn note_item(&self, at: GenerationKey, item: ItemId) -> Answer<'_, ()> {
         Box::pin(async move { write!(self, tx => documents::note_item(tx, at, item)) })
+    }
+
+    fn unattended(&self, after: Option<Uuid>, limit: u32) -> Answer<'_, Vec<Document>> {
+        Box::pin(
+            async move { read!(self, tx => documents::unattended(tx, after, bounds::rows(limit))) },
+        )
     }
 
     fn begin_pages(&self, of: GenerationKey, pages: u32) -> Answer<'_, ()> {

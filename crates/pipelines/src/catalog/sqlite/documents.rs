@@ -210,6 +210,27 @@ pub(super) fn generation(
     Ok(rows.next()?.map(generation_of).transpose()?.flatten())
 }
 
+pub(super) fn unattended(
+    db: &Connection,
+    after: Option<Uuid>,
+    limit: u32,
+) -> Result<Vec<Document>, CatalogError> {
+    let sql = format!(
+        "select {GENERATION}, {DOCUMENT} from documents d \
+         left join generations g on g.document = d.id and g.number = d.newest \
+         where d.id > ?1 and d.state in ('building', 'updating', 'deleting') and \
+         (d.state = 'deleting' or g.state = 'building' and g.item is null and g.failure is null) \
+         order by d.id limit ?2"
+    );
+    let mut found = db.prepare_cached(&sql)?;
+    let mut rows = found.query(params![after.unwrap_or_default().as_bytes(), limit])?;
+    let mut documents = Vec::new();
+    while let Some(row) = rows.next()? {
+        documents.push(document(row)?);
+    }
+    Ok(documents)
+}
+
 pub(super) fn owner(db: &Connection, id: Uuid) -> Result<Option<String>, CatalogError> {
     let mut found = db.prepare_cached("select tenant from documents where id = ?1")?;
     Ok(found.query_row([id.as_bytes()], |row| row.get(0)).optional()?)

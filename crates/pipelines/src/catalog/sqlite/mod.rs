@@ -4,12 +4,14 @@
 //! FTS5. What each table is for is said in `schema/0001_catalog.sql`.
 
 mod chunks;
+mod copy;
 mod dimensions;
 mod documents;
 mod fingerprint;
 mod graph;
 mod leftovers;
 mod memo;
+mod moving;
 mod open;
 mod pages;
 #[cfg(test)]
@@ -26,6 +28,7 @@ use rusqlite::{Connection, ErrorCode};
 use uuid::Uuid;
 use windrow_core::{ItemId, Timestamp};
 
+pub use self::copy::Restored;
 use self::readers::Readers;
 use self::removal::Left;
 use self::writer::Writer;
@@ -152,6 +155,10 @@ impl Catalog for Sqlite {
 
     fn note_item(&self, at: GenerationKey, item: ItemId) -> Answer<'_, ()> {
         self.write(Ok(()), move |db| documents::note_item(db, at, item))
+    }
+
+    fn unattended(&self, after: Option<Uuid>, limit: u32) -> Answer<'_, Vec<Document>> {
+        self.read(Ok(()), move |db| documents::unattended(db, after, bounds::rows(limit)))
     }
 
     fn begin_pages(&self, of: GenerationKey, pages: u32) -> Answer<'_, ()> {

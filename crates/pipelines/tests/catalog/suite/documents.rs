@@ -14,6 +14,7 @@ cases![
     a_generation_that_comes_too_late_does_not_go_live,
     documents_are_listed_newest_first_in_pages,
     whose_a_document_is_and_which_contents_are_needed_is_known,
+    what_waits_to_be_done_and_has_no_item_is_found_whosever_it_is,
     what_no_database_should_see_is_refused
 ];
 
@@ -57,6 +58,38 @@ async fn whose_a_document_is_and_which_contents_are_needed_is_known(bed: &Bed) {
     bed.catalog.note_item(at, item).await.unwrap();
     let noted = bed.catalog.generation("t", at).await.unwrap().unwrap();
     assert_eq!(noted.item, Some(item));
+}
+
+async fn what_waits_to_be_done_and_has_no_item_is_found_whosever_it_is(bed: &Bed) {
+    let item = "01a1e554-9c99-7001-b210-29840971dd42".parse().unwrap();
+    let noted = key(&bed.add("noted.md", "one").await);
+    bed.catalog.note_item(noted, item).await.unwrap();
+    let failed = key(&bed.add("failed.md", "one").await);
+    bed.catalog.fail_generation(failed, Some("it is bad".into())).await.unwrap();
+    bed.ingest("live.md", &["one"]).await;
+    let lost = key(&bed.add("lost.md", "one").await);
+    bed.ingest("updating.md", &["one"]).await;
+    let updating = key(&bed.add("updating.md", "two").await);
+    let deleting = bed.ingest_in(&Scope::new("other", "c"), "gone.md", &["one"]).await;
+    let sinks = vec!["vectors".to_owned()];
+    bed.catalog.begin_delete("other", deleting.document, sinks, bed.now()).await.unwrap();
+    let mut expected = [lost, updating, deleting].map(|at| at.document);
+    expected.sort_unstable();
+    let (mut found, mut after) = (Vec::new(), None);
+    // One at a time, so that every page goes on where the last one ended.
+    while let Some(one) = bed.catalog.unattended(after, 1).await.unwrap().pop() {
+        after = Some(one.id);
+        found.push(one);
+    }
+    let ids: Vec<_> = found.iter().map(|one| one.id).collect();
+    assert_eq!(ids, expected);
+    let one = found.iter().find(|one| one.id == updating.document).unwrap();
+    let newest = one.newest.as_ref().unwrap();
+    assert_eq!((one.state, newest.number), (DocumentState::Updating, 2));
+    for at in [lost, updating] {
+        bed.catalog.note_item(at, item).await.unwrap();
+    }
+    assert_eq!(bed.catalog.unattended(None, 10).await.unwrap().len(), 1);
 }
 
 async fn what_is_brought_again_on_purpose_is_a_new_generation(bed: &Bed) {

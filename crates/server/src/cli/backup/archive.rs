@@ -4,6 +4,7 @@
 //! backup.json      which moments there are
 //! 0001/            a chain: the log from some place on without a gap, and snapshots of it
 //!   segment-0000000003.log  segment-0000000004.log  snapshot-00000000000000000812.snap
+//!   catalog-….db   the catalog of documents at some of its moments, named by its hash
 //! blobs/           blobs of all moments
 //! ```
 //!
@@ -11,6 +12,9 @@
 //! copied. If the store has dropped what would have to follow, or its log goes on differently
 //! because it was itself restored, the next backup begins a new chain. The list is replaced as a
 //! whole once everything in it is durable, so that a backup which was interrupted never counts.
+//!
+//! A catalog is whole in every backup, so that [`thin`] lets most of them go: a queue of any moment
+//! can be had with the catalog of any later one.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
@@ -28,7 +32,9 @@ use super::at;
 const LIST: &str = "backup.json";
 const TEMPORARY: &str = "backup.tmp";
 const LOCK: &str = "LOCK";
-const VERSION: u32 = 1;
+/// Since 2 there are catalogs.
+const VERSION: u32 = 2;
+const OLDEST: u32 = 1;
 
 /// Backups of one store.
 #[derive(Debug)]
@@ -67,6 +73,17 @@ pub(super) struct Point {
     pub(super) size: u64,
     /// The snapshot that the store had then.
     pub(super) snapshot: Option<String>,
+    /// The catalog of documents, if there was one and it was not let go.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) catalog: Option<String>,
+}
+
+impl Chain {
+    /// The catalog for a moment that is reached from a point: the first one that is not older.
+    pub(super) fn catalog(&self, point: &Point) -> Option<(&Point, &str)> {
+        let from = self.points.iter().position(|one| one == point)?;
+        self.points[from..].iter().find_map(|one| Some((one, one.catalog.as_deref()?)))
+    }
 }
 
 impl Point {
@@ -141,6 +158,9 @@ impl Archive {
                 Some(Kind::Snapshot) => {
                     chain.points.iter().any(|point| point.snapshot.as_deref() == Some(name))
                 }
+                Some(Kind::Catalog) => {
+                    chain.points.iter().any(|point| point.catalog.as_deref() == Some(name))
+                }
                 _ => false,
             });
             let path = dir.join(&name);
@@ -152,18 +172,43 @@ impl Archive {
     }
 
     /// Takes note of a new moment of a chain whose files are all durable.
-    pub(super) fn add(&mut self, store: &str, chain: Chain) -> anyhow::Result<()> {
+    pub(super) fn add(&mut self, store: &str, mut chain: Chain) -> anyhow::Result<()> {
+        thin(&mut chain.points)?;
+        self.list.version = VERSION;
         self.list.store = store.to_owned();
         self.list.chains.retain(|known| known.name != chain.name);
-        self.list.chains.push(chain);
+        self.list.chains.push(chain.clone());
         let (from, to) = (self.dir.join(TEMPORARY), self.dir.join(LIST));
         let _stale = fs::remove_file(&from);
         let mut file = open(&from)?;
         file.write_all(&serde_json::to_vec_pretty(&self.list)?).map_err(at(&from))?;
         file.sync_all().map_err(at(&from))?;
         fs::rename(&from, &to).map_err(at(&to))?;
-        sync_dir(&self.dir)
+        sync_dir(&self.dir)?;
+        self.clean(&chain)
     }
+}
+
+/// Lets catalogs go that lie close to others, the closer the older: one goes if between those
+/// before and after it no more time passed than since the later of the two. So a catalog is newer
+/// than the moment it is restored with by at most half of the time that passed since, and twice the
+/// time takes two more of them.
+fn thin(points: &mut [Point]) -> anyhow::Result<()> {
+    let mut kept = Vec::new();
+    for (at, point) in points.iter().enumerate().filter(|(_, point)| point.catalog.is_some()) {
+        kept.push((at, point.time()?.0));
+    }
+    let now = kept.last().map_or(0, |(_, time)| *time);
+    let mut later = 0;
+    for three in kept.windows(3).rev() {
+        let [(_, before), (at, time), _] = *three else { continue };
+        if now.saturating_sub(before).saturating_sub(later) <= later {
+            points[at].catalog = None;
+        } else {
+            later = now.saturating_sub(time);
+        }
+    }
+    Ok(())
 }
 
 fn read(dir: &Path) -> anyhow::Result<Option<List>> {
@@ -175,8 +220,8 @@ fn read(dir: &Path) -> anyhow::Result<Option<List>> {
     let list: List = serde_json::from_slice(&bytes)
         .with_context(|| format!("{}: cannot be read", path.display()))?;
     anyhow::ensure!(
-        list.version == VERSION,
-        "{}: has version {}, and this program knows {VERSION}; use the program that wrote it",
+        (OLDEST..=VERSION).contains(&list.version),
+        "{}: has version {}, and this program knows up to {VERSION}; use the program that wrote it",
         path.display(),
         list.version
     );
@@ -231,6 +276,7 @@ pub(super) fn sync_dir(dir: &Path) -> anyhow::Result<()> {
 pub(super) enum Kind {
     Segment,
     Snapshot,
+    Catalog,
     Blob,
 }
 
@@ -248,6 +294,9 @@ pub(super) fn kind(name: &str) -> Option<Kind> {
     if within("snapshot-", ".snap").is_some_and(|number| digits(number, 20)) {
         return Some(Kind::Snapshot);
     }
+    if within("catalog-", ".db").is_some_and(|hash| hex(hash, 64)) {
+        return Some(Kind::Catalog);
+    }
     let (tenant, hash) = name.strip_suffix(".blob")?.split_once('-')?;
     (hex(tenant, 16) && hex(hash, 64)).then_some(Kind::Blob)
 }
@@ -262,6 +311,7 @@ mod tests {
         assert_eq!(kind("snapshot-00000000000000000812.snap"), Some(Kind::Snapshot));
         let blob = format!("{}-{}.blob", "0a".repeat(8), "f0".repeat(32));
         assert_eq!(kind(&blob), Some(Kind::Blob));
+        assert_eq!(kind(&format!("catalog-{}.db", "0f".repeat(32))), Some(Kind::Catalog));
         for wrong in [
             "../../.ssh/authorized_keys",
             "/etc/cron.d/x",
@@ -271,9 +321,37 @@ mod tests {
             "snapshot-0.snap",
             "0a-f0.blob",
             "backup.json",
+            "catalog.db",
+            "catalog-../../0.db",
             "",
         ] {
             assert_eq!(kind(wrong), None, "{wrong}");
         }
+    }
+
+    fn point(minute: u64) -> Point {
+        let catalog = Some(format!("catalog-{minute}"));
+        let (segment, snapshot) = ("segment".to_owned(), None);
+        let at = Timestamp(minute * 60_000).to_string();
+        Point { at, sequence: 1, segment, bytes: 1, size: 1, snapshot, catalog }
+    }
+
+    #[test]
+    fn of_a_catalog_a_minute_few_stay_and_none_is_much_newer_than_what_it_is_restored_with() {
+        let mut points = Vec::new();
+        for minute in 0..3_000 {
+            points.push(point(minute));
+            thin(&mut points).expect("they have times");
+            let chain = Chain { name: "0001".to_owned(), points: points.clone() };
+            for of in chain.points.iter().step_by(97) {
+                let (later, _) = chain.catalog(of).expect("the last one stays");
+                let time = |point: &Point| point.time().expect("a time").0;
+                let newer = time(later) - time(of);
+                assert!(2 * newer <= minute * 60_000 - time(of), "{later:?} for {of:?}");
+            }
+        }
+        let kept = points.iter().filter(|point| point.catalog.is_some()).count();
+        assert!((10..=26).contains(&kept), "{kept} of 3000");
+        assert!(points[0].catalog.is_some(), "the first one stays");
     }
 }

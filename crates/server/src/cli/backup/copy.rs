@@ -17,6 +17,9 @@ use crate::http::backups::{Begun, File, Files};
 /// Bytes that are asked for at once.
 const PIECE: u64 = 4 << 20;
 
+/// How long a server may take to copy its catalog.
+const CATALOG: Duration = Duration::from_secs(3_600);
+
 /// What was copied.
 pub(super) struct Made {
     pub(super) at: Timestamp,
@@ -31,7 +34,7 @@ pub(super) struct Made {
 
 /// Makes a backup: what the archive lacks is copied.
 pub(super) async fn copy(target: &Target, archive: &mut Archive) -> anyhow::Result<Made> {
-    let begun: Begun = target.read(Ask::post(&["backups"])).await?;
+    let begun: Begun = target.read(Ask::post(&["backups"]).waits(CATALOG)).await?;
     let copying = Copying { target, begun: &begun, asked: Cell::new(Instant::now()) };
     let made = copying.run(archive).await;
     // If this is not heard, it ends by itself.
@@ -61,21 +64,25 @@ impl Copying<'_> {
         for (kind, file) in &files {
             copied += match kind {
                 Kind::Segment => self.segment(&dir, chain.points.last(), file, &bar).await?,
-                Kind::Snapshot => self.whole(&dir, file, &bar).await?,
+                Kind::Snapshot | Kind::Catalog => self.whole(&dir, file, &bar).await?,
                 Kind::Blob => self.whole(&blobs, file, &bar).await?,
             };
         }
         [&dir, &blobs].into_iter().try_for_each(|dir| sync_dir(dir))?;
         let last = files.iter().rfind(|(kind, _)| *kind == Kind::Segment);
         let (_, last) = last.ok_or_else(|| anyhow::anyhow!("the store has no log"))?;
-        let snapshot = files.iter().find(|(kind, _)| *kind == Kind::Snapshot);
+        let named = |of: Kind| {
+            let found = files.iter().find(|(kind, _)| *kind == of);
+            found.map(|(_, file)| file.name.clone())
+        };
         chain.points.push(Point {
             at: begun.at.0.to_string(),
             sequence: begun.sequence,
             segment: last.name.clone(),
             bytes: last.bytes,
             size: last.size,
-            snapshot: snapshot.map(|(_, file)| file.name.clone()),
+            snapshot: named(Kind::Snapshot),
+            catalog: named(Kind::Catalog),
         });
         archive.add(&begun.store, chain.clone())?;
         let since = earliest(archive, &chain)?;

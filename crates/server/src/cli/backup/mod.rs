@@ -2,9 +2,10 @@
 //! made of it again, as it was then or at some moment before.
 //!
 //! [`archive`] is the directory in which backups gather, [`copy`] fills it from a server or a data
-//! directory, and [`restore`] makes a data directory of it.
+//! directory, [`restore`] makes a data directory of it, and [`catalog`] takes the catalog up again.
 
 mod archive;
+mod catalog;
 mod copy;
 mod restore;
 
@@ -34,8 +35,9 @@ Examples:
   windrow backup /backups/far --server https://queue.example --token-file admin.token
   windrow restore /backups/windrow --list
 
-A backup holds everything: payloads, blobs, settings, schedules, hashes of tokens. Keep it as you
-keep the data directory. A database is backed up with its own tools.")]
+A backup holds everything: payloads, blobs, settings, schedules, hashes of tokens, documents with
+all that was made of them. Keep it as you keep the data directory. A database is backed up with its
+own tools.")]
 pub(super) struct Backup {
     /// A directory for backups of this store; a new one, or one with earlier backups.
     #[arg(value_name = "DIR")]
@@ -96,9 +98,10 @@ Examples:
   windrow restore /backups/windrow --data-dir /tmp/before --at 2h
       As it was two hours ago, to the second.
 
-What was restored is checked before it counts: every checksum, every count, every blob. Leases of
-that moment run out as they do after any restart. Stop the server of the old directory before you
-start one on the new, or both hand out the same items.")]
+What was restored is checked before it counts: every checksum, every count, every blob. Documents
+are as the first backup at that moment or after it has them. Leases of the moment run out as they do
+after any restart. Stop the server of the old directory before you start one on the new, or both
+hand out the same items.")]
 pub(super) struct Restore {
     /// The directory with the backups.
     #[arg(value_name = "BACKUP")]
@@ -133,19 +136,32 @@ pub(super) fn restore(args: &Restore) -> anyhow::Result<()> {
     let Some(to) = &args.data_dir else { return list(&archive, args.json) };
     let restored = runtime()?.block_on(restore::restore(&archive, to, args.at))?;
     let out = &mut std::io::stdout().lock();
-    let restore::Restored { at, live, ended, blobs } = restored;
+    let restore::Restored { at, live, ended, blobs, catalog } = restored;
     if args.json {
         let directory = to.display().to_string();
-        let line = json!({
+        let mut line = json!({
             "directory": directory, "at": at.to_string(), "live": live, "ended": ended,
             "blobs": blobs,
         });
+        if let Some(catalog) = catalog {
+            line["documents"] = json!(catalog.documents);
+            line["documents_at"] = json!(catalog.at.to_string());
+            line["files_missing"] = json!(catalog.missing);
+        }
         writeln!(out, "{line}")?;
         return Ok(());
     }
     let (live, blobs) = (counted(live, "live item"), counted(blobs, "blob"));
     writeln!(out, "{}: as it was at {at}", to.display())?;
     writeln!(out, "{live}, {ended} ended, {blobs}: every checksum is right")?;
+    if let Some(catalog) = catalog {
+        let documents = counted(catalog.documents, "document");
+        writeln!(out, "{documents}, as the catalog had them at {}", catalog.at)?;
+        if catalog.missing > 0 {
+            let files = counted(catalog.missing, "file");
+            writeln!(out, "{files} of them had been lost before, and cannot be read again")?;
+        }
+    }
     writeln!(out, "start it with `windrow serve --data-dir {}`", to.display())?;
     Ok(())
 }

@@ -10,12 +10,14 @@ use windrow_store::embedded::backup::{RESTORING, RewindError, rewind};
 use windrow_store::embedded::blobs::DIRECTORY;
 use windrow_store::embedded::disk::{Disk, LOCK_FILE, RealDisk};
 use windrow_store::embedded::overlay::Overlay;
-use windrow_store::embedded::{Embedded, Options, check, visit_log};
+use windrow_store::embedded::{Checked, Embedded, Options, check, visit_log};
 
 use super::archive::{Archive, Chain, Kind, Point, kind, make_dir, open, sync_dir};
+use super::catalog::{Taken, take_up};
 use super::{Bar, at};
 use crate::cli::blobs;
 use crate::cli::data_dir::{holds_a_store, not_locked, not_opened, to_open, to_use};
+use crate::documents::CATALOG;
 
 /// What a directory holds now.
 pub(super) struct Restored {
@@ -23,6 +25,7 @@ pub(super) struct Restored {
     pub(super) live: u64,
     pub(super) ended: u64,
     pub(super) blobs: u64,
+    pub(super) catalog: Option<Taken>,
 }
 
 /// The earliest moment that can be restored from a chain. Nothing is changed in it.
@@ -72,16 +75,21 @@ async fn fill(
         Some(moment) => rewind(disk, moment).map_err(|why| not_rewound(archive, point, why))?.at,
         None => point.time()?,
     };
-    let verified = verify(to, disk).await;
+    let catalog = match chain.catalog(point) {
+        Some((of, name)) => Some((of.time()?, name)),
+        None => None,
+    };
+    let verified = verify(to, disk, catalog).await;
     // Between two backups a blob may have come and gone.
-    let (checked, kept) = verified.map_err(|why| match moment {
+    let (checked, kept, catalog) = verified.map_err(|why| match moment {
         Some(_) => why.context("restore the moment of a backup instead; --list shows them"),
         None => why,
     })?;
     // From here on it counts.
     disk.remove(RESTORING).map_err(at(to))?;
     disk.sync_dir().map_err(at(to))?;
-    Ok(Restored { at: reached, live: checked.live, ended: checked.ended, blobs: kept })
+    let (live, ended) = (checked.live, checked.ended);
+    Ok(Restored { at: reached, live, ended, blobs: kept, catalog })
 }
 
 /// The first backup that was made at a moment or after it; the last one if none is said.
@@ -184,6 +192,11 @@ fn copy(archive: &Archive, chain: &Chain, point: &Point, to: &Path) -> anyhow::R
         let is_there = files.iter().any(|(_, to, ..)| to.ends_with(wanted));
         anyhow::ensure!(is_there, "{}: {wanted} is missing", from.display());
     }
+    if let Some((_, name)) = chain.catalog(point) {
+        let path = from.join(name);
+        let bytes = path.metadata().map_err(at(&path))?.len();
+        files.push((path, to.join(CATALOG), bytes, bytes));
+    }
     let (from, apart) = (archive.blobs(), to.join(DIRECTORY));
     make_dir(&apart)?;
     for entry in fs::read_dir(&from).map_err(at(&from))? {
@@ -221,24 +234,32 @@ fn must_reach(point: &Point, path: &Path, disk: &Arc<dyn Disk>) -> anyhow::Resul
     Ok(())
 }
 
-/// Reads everything once: checksums, counts, and the blobs that items refer to.
+/// Reads everything once: checksums, counts, the catalog, and the blobs that any of it refers to.
 async fn verify(
     path: &Path,
     disk: &Arc<dyn Disk>,
-) -> anyhow::Result<(windrow_store::embedded::Checked, u64)> {
+    catalog: Option<(Timestamp, &str)>,
+) -> anyhow::Result<(Checked, u64, Option<Taken>)> {
     let whole = Overlay::over(Arc::clone(disk));
     whole.remove(RESTORING).map_err(at(path))?;
     let whole: Arc<dyn Disk> = Arc::new(whole);
     let checked = check(&whole, Options::default()).map_err(|why| not_opened(path, &why))?;
     let store = Embedded::open(Arc::new(Overlay::over(whole)), Options::default());
     let store = store.map_err(|why| not_opened(path, &why))?;
-    let (kept, missing) = blobs::compare(&store.outgoing(), &blobs::to_read(path)?).await?;
-    let faults: Vec<String> = checked.faults.iter().cloned().chain(missing).collect();
+    let bytes = blobs::to_read(path)?;
+    let (kept, missing) = blobs::compare(&store.outgoing(), &bytes).await?;
+    let mut faults: Vec<String> = checked.faults.iter().cloned().chain(missing).collect();
+    let mut taken = None;
+    if let Some(of) = catalog {
+        let (catalog, wrong) = take_up(&path.join(CATALOG), of, &store, &bytes).await?;
+        taken = Some(catalog);
+        faults.extend(wrong);
+    }
     anyhow::ensure!(
         faults.is_empty(),
         "{}: what was restored is not whole, and is not used: {}",
         path.display(),
         faults.join("; ")
     );
-    Ok((checked, kept))
+    Ok((checked, kept, taken))
 }

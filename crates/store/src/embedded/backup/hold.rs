@@ -1,8 +1,10 @@
 //! A running store, held for whoever copies it.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io;
 use std::ops::Bound;
+use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
 use windrow_core::Timestamp;
@@ -36,12 +38,30 @@ struct HeldFile {
 enum Source {
     Segment(Arc<Segment>),
     Snapshot(Box<dyn DiskFile>),
+    Beside(File),
     Blob,
 }
 
+/// A file of somebody else beside the store, which does not change any more.
+#[derive(Debug)]
+pub struct Beside {
+    pub name: String,
+    pub file: File,
+}
+
 impl Held {
-    /// Holds a store and the blobs beside it.
-    pub fn begin(store: &Embedded, blobs: &Arc<Files>) -> io::Result<Held> {
+    /// Holds a store and the blobs beside it, and what somebody else keeps there.
+    ///
+    /// The order is what makes a whole of these. `beside` is asked once it is settled where the log
+    /// ends: whoever writes there before it settles an item wrote before that, so that an item
+    /// which this log calls completed has its effects in that file. The file may know more than
+    /// the log does. Blobs are held before all and listed after all: what either of the two
+    /// refers to was stored before, and stays.
+    pub fn begin(
+        store: &Embedded,
+        blobs: &Arc<Files>,
+        beside: impl FnOnce() -> io::Result<Option<Beside>>,
+    ) -> io::Result<Held> {
         // First, so that whatever the log of that moment refers to is still there.
         let blobs = blobs.hold();
         let shared = &store.shared;
@@ -69,6 +89,10 @@ impl Held {
             let (name, size) = (segment.name().to_owned(), segment.bytes().into());
             let bytes = if is_last { end.offset.into() } else { size };
             files.insert(name, HeldFile { source: Source::Segment(segment), bytes, size });
+        }
+        if let Some(Beside { name, file }) = beside()? {
+            let bytes = file.metadata()?.len();
+            files.insert(name, HeldFile { source: Source::Beside(file), bytes, size: bytes });
         }
         for (name, bytes) in blobs.list()? {
             files.insert(name, HeldFile { source: Source::Blob, bytes, size: bytes });
@@ -117,6 +141,7 @@ impl Held {
             match source {
                 Source::Segment(segment) => segment.read_bytes(&mut read, offset)?,
                 Source::Snapshot(file) => file.read_at(&mut read, offset)?,
+                Source::Beside(file) => file.read_exact_at(&mut read, offset)?,
                 Source::Blob => self.blobs.read(name, &mut read, offset)?,
             }
         }

@@ -16,7 +16,7 @@
 mod hold;
 mod rewind;
 
-pub use hold::Held;
+pub use hold::{Beside, Held};
 pub use rewind::{RewindError, Rewound, rewind};
 
 use std::io;
