@@ -5,9 +5,10 @@
 //! something newer has replaced has nothing left to do.
 
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use windrow_client::worker::Undone;
+use windrow_client::worker::{Job, Undone, Unread};
+use windrow_core::Timestamp;
 use windrow_core::trail::Class;
 
 use crate::adapters::embed::EmbedError;
@@ -23,6 +24,8 @@ pub(super) enum Fault {
     Bad(String),
     /// It is not wanted any more.
     Gone(String),
+    /// Something has to be brought first. It costs no attempt.
+    Waits { why: String, until: Timestamp },
 }
 
 impl Fault {
@@ -45,7 +48,18 @@ impl Fault {
             }
             Fault::Bad(why) => Undone::fail(why).class(Class::BadData),
             Fault::Gone(what) => Undone::skip(format!("superseded: {what}")),
+            Fault::Waits { until, .. } => {
+                Undone::snooze(SystemTime::UNIX_EPOCH + Duration::from_millis(until.0))
+            }
         }
+    }
+
+    /// The same, with a word on the item if it waits.
+    pub(super) fn undone_of(self, job: &Job<Unread>) -> Undone {
+        if let Fault::Waits { why, .. } = &self {
+            job.progress(0, 0, why.clone());
+        }
+        self.undone()
     }
 }
 

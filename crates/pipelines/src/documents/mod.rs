@@ -11,6 +11,7 @@ mod add;
 mod batch;
 mod child;
 mod cut;
+pub mod elsewhere;
 mod fault;
 mod graph;
 mod pages;

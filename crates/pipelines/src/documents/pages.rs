@@ -1,5 +1,7 @@
 //! The first stages: a file is split into its pages, and each page is read.
 
+use std::path::PathBuf;
+
 use windrow_client::worker::{Done, Handled, Job, Unread};
 use windrow_core::command::NewChild;
 use windrow_core::tally::OnGaps;
@@ -46,21 +48,36 @@ impl Parts {
         }
         let gate = Gate::of_document(&job.work().body.route);
         match self.split(job.tenant(), &about, gate).await {
-            Ok(children) => Ok(Done::split(children).on_gaps(OnGaps::Continue)),
+            Ok(Some(children)) => Ok(Done::split(children).on_gaps(OnGaps::Continue)),
+            Ok(None) => Ok(Done::complete()),
             Err(fault) => {
                 if let Fault::Bad(why) = &fault {
                     // What is bad now will be; if this is not heard, the item says it all the same.
                     let failure = Some(why.clone());
                     let _noted = self.catalog.fail_generation(about.generation(), failure).await;
                 }
-                Err(fault.undone())
+                Err(fault.undone_of(job))
             }
         }
     }
 
-    async fn split(&self, tenant: &str, about: &About, gate: Gate) -> Result<Vec<NewChild>, Fault> {
-        let file = self.files.open(tenant, about.file()).await.map_err(Fault::passing)?;
-        let pages = self.reader.pages(&file, &about.media_type).await?;
+    /// The pages of a document; None if it was done elsewhere and nobody knows of any.
+    async fn split(
+        &self,
+        tenant: &str,
+        about: &About,
+        gate: Gate,
+    ) -> Result<Option<Vec<NewChild>>, Fault> {
+        let pages = match self.elsewhere(tenant, about).await? {
+            Some(entry) => match self.pages_elsewhere(tenant, about, &entry).await? {
+                Some(pages) => pages,
+                None => return Ok(None),
+            },
+            None => {
+                let file = self.files.open(tenant, about.file()).await.map_err(Fault::passing)?;
+                self.reader.pages(&file, &about.media_type).await?
+            }
+        };
         if pages == 0 {
             return Err(Fault::bad("there is no page in it"));
         }
@@ -70,7 +87,7 @@ impl Parts {
         }
         self.catalog.begin_pages(about.generation(), pages).await?;
         let route = gate.page();
-        Ok((1..=pages).map(|number| page_child(about, number, &route)).collect())
+        Ok(Some((1..=pages).map(|number| page_child(about, number, &route)).collect()))
     }
 
     /// Reads a page.
@@ -83,24 +100,44 @@ impl Parts {
                     let outcome = PageOutcome::Without { reason: why.clone() };
                     let _noted = self.catalog.put_page(about.page(number), outcome).await;
                 }
-                Err(fault.undone())
+                Err(fault.undone_of(job))
             }
         }
     }
 
     async fn read(&self, tenant: &str, about: &About) -> Result<(), Fault> {
         let number = about.page.ok_or_else(|| Fault::bad("the item does not say which page"))?;
+        let outcome = match self.elsewhere(tenant, about).await? {
+            Some(entry) => self.read_elsewhere(tenant, about, &entry, number).await?,
+            None => self.read_from(tenant, about, number, None).await?,
+        };
+        Ok(self.catalog.put_page(about.page(number), outcome).await?)
+    }
+
+    /// What a page of a file says, read now or remembered: of the document's own file, or of the
+    /// one in it and what that is.
+    pub(super) async fn read_from(
+        &self,
+        tenant: &str,
+        about: &About,
+        number: u32,
+        within: Option<(PathBuf, String)>,
+    ) -> Result<PageOutcome, Fault> {
         let (of, now) = (MemoOf::new(tenant, PHASE), self.clock.now());
         let version = self.reader.version();
-        let parameters = format!("{} page {number}", about.media_type);
+        let media_type = within.as_ref().map_or(&about.media_type, |(_, media_type)| media_type);
+        let parameters = format!("{media_type} page {number}");
         let key = MemoKey::of(&about.file, PHASE, "reader", &version, &parameters);
         let known = self.catalog.memo_get(&of, vec![key], now).await?.pop().flatten();
         let known = known.and_then(|bytes| serde_json::from_slice::<(String, String)>(&bytes).ok());
         let (how, markdown) = match known {
             Some(known) => known,
             None => {
-                let file = self.files.open(tenant, about.file()).await.map_err(Fault::passing)?;
-                let read = self.reader.read(&file, &about.media_type, number).await?;
+                let file = match &within {
+                    Some((file, _)) => file.clone(),
+                    None => self.files.open(tenant, about.file()).await.map_err(Fault::passing)?,
+                };
+                let read = self.reader.read(&file, media_type, number).await?;
                 let made = (read.how.to_owned(), read.markdown);
                 let bytes = serde_json::to_vec(&made).map_err(Fault::bad)?;
                 self.catalog.memo_put(&of, vec![(key, bytes)], now).await?;
@@ -108,7 +145,6 @@ impl Parts {
             }
         };
         let hash = content_hash(&markdown);
-        let outcome = PageOutcome::Read { markdown, how, hash };
-        Ok(self.catalog.put_page(about.page(number), outcome).await?)
+        Ok(PageOutcome::Read { markdown, how, hash })
     }
 }

@@ -139,6 +139,11 @@ impl Documents {
         Documents { config, beside, queue, opened, came, working, shown }
     }
 
+    /// Whether documents are read here at all.
+    pub(crate) fn is_enabled(&self) -> bool {
+        self.config.enabled
+    }
+
     /// The catalog and all that goes with it.
     pub(crate) async fn opened(&self) -> Result<&Opened, CatalogError> {
         self.opened.get_or_try_init(|| self.open()).await
