@@ -154,6 +154,7 @@ fn problems_are_told(said: &str) {
         "odd.pdf (00000000-0000-0000-0000-000000000006): ocr_details: there are no pages in it",
         "archived.pdf (00000000-0000-0000-0000-000000000008): its convert_status \"archived\"",
         "waiting.txt (00000000-0000-0000-0000-000000000003): its file is not at hand",
+        "bare.pdf (00000000-0000-0000-0000-000000000007): nothing is known of its pages",
         "left out: 1 deleted there",
     ] {
         assert!(said.contains(told), "{told}\n\n{said}");
@@ -283,8 +284,18 @@ fn verify_holds_and_names_what_was_changed_on_either_side() {
     }
     assert!(told.contains("of 1 document more is done here"), "notes.pdf was pending: {told}");
     let json = older.import(&["--json", "--verify", "--data-dir", &store]).1;
-    let line = r#"{"what":"pages, ocr","status":"failed","there":1,"here":1}"#;
-    assert!(json.lines().any(|found| found == line), "{json}");
+    for (what, status, count) in [
+        ("pages, ocr", "completed", 4),
+        ("pages, ocr", "failed", 1),
+        ("chunks, vector", "completed", 4),
+        ("chunks, vector", "failed", 1),
+        ("chunks, graphrag", "completed", 4),
+        ("chunks, graphrag", "pending", 1),
+    ] {
+        let line = json!({"what": what, "status": status, "there": count, "here": count});
+        let is_line = |found: &str| serde_json::from_str::<Value>(found).unwrap() == line;
+        assert!(json.lines().any(is_line), "{line}\n{json}");
+    }
     assert_eq!(older.server.dump("dots_ocr").unwrap(), before, "the source is as it was");
 
     // The negative controls: a status, a page, a chunk and a row.
@@ -328,7 +339,10 @@ fn verify_holds_and_names_what_was_changed_on_either_side() {
         older.sql(&change);
         let (code, _, told) = older.import(&check);
         assert!(code == 1 && told.contains(&names), "{change}\n{code}: {told}");
-        assert!(told.contains("1 document differ; nothing was written"), "{told}");
+        assert!(
+            told.contains("1 document not the same there and here; nothing was written"),
+            "{told}"
+        );
         older.sql(&undo);
         assert_eq!(older.import(&check).0, 0, "{undo}");
     }

@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 use super::ReadError;
 use crate::catalog::PAGES_MAX;
 
+pub use stages::SAID;
 pub(super) use stages::{Below, NO_TEXT, below_of};
 
 /// What such a file is said to be.

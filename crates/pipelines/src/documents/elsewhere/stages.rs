@@ -18,8 +18,8 @@ use super::pieces::pieces;
 use super::{Chunk, MEDIA_TYPE, Opened, Page, Stood};
 use crate::catalog::{MemoKey, MemoOf, NewChunk, PageKey, PageOutcome, content_hash};
 
-/// The phase that is remembered by what was said already.
-const PHASE: &str = "elsewhere";
+/// The phase under which it is remembered what was said already.
+pub const SAID: &str = "elsewhere";
 /// How a page was read whose text is from elsewhere, and one that was read there without its text.
 const HOW: &str = "elsewhere";
 const HOW_WITHOUT: &str = "elsewhere_without_text";
@@ -216,8 +216,8 @@ impl Parts {
 
     /// Says why something failed elsewhere, unless that was said before.
     async fn say_once(&self, tenant: &str, of: &str, stage: &str, why: &str) -> Result<(), Fault> {
-        let key = MemoKey::of(&content_hash(of), PHASE, stage, "", "");
-        let (phase, now) = (MemoOf::new(tenant, PHASE), self.clock.now());
+        let key = MemoKey::of(&content_hash(of), SAID, stage, "", "");
+        let (phase, now) = (MemoOf::new(tenant, SAID), self.clock.now());
         let said = self.catalog.memo_get(&phase, vec![key], now).await?.pop().flatten();
         if said.is_some() {
             return Ok(());

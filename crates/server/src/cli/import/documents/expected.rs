@@ -43,6 +43,11 @@ impl Counts {
         self.0[is as usize] += count;
     }
 
+    pub(super) fn take(&mut self, is: Is, count: u64) {
+        let of = &mut self.0[is as usize];
+        *of = of.saturating_sub(count);
+    }
+
     pub(super) fn total(&self) -> u64 {
         self.0.iter().sum()
     }
@@ -52,8 +57,11 @@ impl Counts {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Phase {
     pub(super) is: Is,
+    /// Pages, or chunks of pages that were read, as far as they were known there.
     pub(super) counts: Counts,
-    /// Whether every one of them was known there. Else more are made here.
+    /// Whether any was known.
+    pub(super) is_known: bool,
+    /// Whether every one was. Else there may be more here.
     pub(super) is_exact: bool,
 }
 
@@ -63,23 +71,19 @@ pub(super) fn phases(document: &Elsewhere) -> [Phase; 3] {
         let is = Is::of(&document.stood);
         // What failed as a whole never came as far as the later phases.
         let later = if is == Is::Completed { is } else { Is::Pending };
-        let is_exact = is == Is::Completed && document.original.is_none();
-        let counts = Counts::default();
-        return [is, later, later].map(|is| Phase { is, counts, is_exact });
+        let none = Phase { is, counts: Counts::default(), is_known: false, is_exact: false };
+        return [is, later, later].map(|is| Phase { is, ..none });
     }
     let pages = document.pages.iter();
     let ocr = pages.clone().map(|page| Is::of(&page.ocr)).collect::<Vec<_>>();
-    let is_cut_anew = |page: &Page| page.chunks.is_none() && may_have_text(document, page);
-    let is_exact = !pages.clone().any(is_cut_anew);
+    let is_cut = |page: &Page| Is::of(&page.ocr) == Is::Completed && page.chunks.is_some();
+    let (is_exact, is_known) = (pages.clone().all(is_cut), pages.clone().any(is_cut));
     let of = |chunk: fn(&Chunk) -> (Is, Is)| {
         let (mut all, mut counts) = (Vec::new(), Counts::default());
         for page in &document.pages {
             match (Is::of(&page.ocr), &page.chunks) {
-                // It does not come as far, and stands for what it might have become.
-                (is @ (Is::Failed | Is::Pending), _) => {
-                    all.push(is);
-                    counts.add(Is::Pending, 1);
-                }
+                // It does not come as far.
+                (is @ (Is::Failed | Is::Pending), _) => all.push(is),
                 (Is::Completed, None) => all.push(Is::of(&page.index)),
                 (Is::Completed, Some(chunks)) => {
                     for (is, counted) in chunks.iter().map(chunk) {
@@ -89,12 +93,12 @@ pub(super) fn phases(document: &Elsewhere) -> [Phase; 3] {
                 }
             }
         }
-        Phase { is: whole(&all), counts, is_exact }
+        Phase { is: whole(&all), counts, is_known, is_exact }
     };
     let mut counts = Counts::default();
     ocr.iter().for_each(|is| counts.add(*is, 1));
     [
-        Phase { is: whole(&ocr), counts, is_exact: true },
+        Phase { is: whole(&ocr), counts, is_known: true, is_exact: true },
         of(|chunk| (Is::of(&chunk.vector), Is::of(&chunk.vector))),
         // A chunk without a vector does not come as far as the graph.
         of(|chunk| match Is::of(&chunk.vector) {
@@ -103,12 +107,6 @@ pub(super) fn phases(document: &Elsewhere) -> [Phase; 3] {
             Is::Completed => (Is::of(&chunk.graph), Is::of(&chunk.graph)),
         }),
     ]
-}
-
-/// Whether there may be text on a page that nobody knows the chunks of.
-fn may_have_text(document: &Elsewhere, page: &Page) -> bool {
-    let is_open = page.ocr != Stood::Completed || page.index != Stood::Completed;
-    page.text.is_some() || document.original.is_some() || is_open
 }
 
 /// The rule of seed 001, without anybody at work.
@@ -141,7 +139,8 @@ mod tests {
         let waits = Page { ocr: Stood::Pending, ..Page::default() };
         let [ocr, vector, _] = phases(&Elsewhere { pages: vec![read, waits], ..document });
         assert_eq!((ocr.is, ocr.counts.0), (Is::Pending, [1, 1, 0]));
-        assert_eq!((vector.is, vector.is_exact), (Is::Pending, false));
+        assert_eq!((vector.is, vector.is_known, vector.is_exact), (Is::Pending, true, false));
+        assert_eq!(vector.counts.0, [2, 0, 1], "what was not read has no chunks");
     }
 
     #[test]

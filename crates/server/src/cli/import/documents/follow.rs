@@ -70,7 +70,7 @@ pub(super) async fn follow(
         tokio::time::sleep(EVERY).await;
     }
     if waiting > 0 {
-        say(&format!("{} taken over that wait for their files", counted(waiting, "document")));
+        say(&format!("taken over, and waiting for files: {}", counted(waiting, "document")));
     }
     Ok(())
 }

@@ -182,7 +182,7 @@ impl Done {
         }
         for (at, phase) in phases(of).iter().enumerate() {
             self.documents[at].add(phase.is, 1);
-            if phase.is_exact {
+            if phase.is_known {
                 Is::ALL.iter().for_each(|is| self.parts[at].add(*is, phase.counts.of(*is)));
             }
         }

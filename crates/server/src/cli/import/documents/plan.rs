@@ -207,6 +207,10 @@ impl Said<'_> {
         let names = [row.file_path.as_ref(), Some(&row.filename), row.original_filename.as_ref()];
         let found = names.into_iter().flatten().find_map(|name| self.folder.find(name));
         let Some(found) = found else {
+            if document.pages.is_empty() && document.stood == Stood::Completed {
+                plan.notes.push("nothing is known of its pages, so that it has no text".to_owned());
+                return;
+            }
             let waits = |page: &Page| page.ocr == Stood::Pending;
             let is_open = document.pages.is_empty() && document.stood == Stood::Pending;
             if is_open || document.pages.iter().any(waits) {
