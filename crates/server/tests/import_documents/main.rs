@@ -266,6 +266,47 @@ fn an_import_that_was_interrupted_goes_on() {
     stands_as_it_did(&Server::start(&into, &[]));
 }
 
+/// Changes of a status, a page, a chunk and a row; how each is undone, and what names it.
+fn changes() -> [(String, String, String); 4] {
+    let id = |at: char| format!("(00000000-0000-0000-0000-00000000000{at})");
+    let page = "{page_ocr,pages,page_1,status}";
+    let chunk = "{vector_indexing,chunks,chunk-d}";
+    let contract =
+        |set: String| format!("update documents set {set} where filename = 'contract.pdf'");
+    let status = |word: &str| {
+        contract(format!("ocr_details = jsonb_set(ocr_details, '{page}', '\"{word}\"')"))
+    };
+    let broken = |word: &str| {
+        format!("update documents set convert_status = '{word}' where filename = 'broken.pdf'")
+    };
+    let new = "00000000-0000-0000-0000-00000000000b";
+    [
+        (
+            broken("pending"),
+            broken("failed"),
+            format!("broken.pdf {}: it is not as it was", id('4')),
+        ),
+        (
+            status("failed"),
+            status("success"),
+            format!("contract.pdf {}: it is not as it was", id('1')),
+        ),
+        (
+            contract(format!(
+                "indexing_details = jsonb_set(indexing_details, '{chunk}', \
+                 '{{\"status\": \"success\", \"page\": 1}}')"
+            )),
+            contract(format!("indexing_details = indexing_details #- '{chunk}'")),
+            "vector: 4 there, 3 here".to_owned(),
+        ),
+        (
+            format!("insert into documents (id, filename) values ('{new}', 'new.pdf')"),
+            "delete from documents where filename = 'new.pdf'".to_owned(),
+            format!("new.pdf {}: it is not here", id('b')),
+        ),
+    ]
+}
+
 #[test]
 fn verify_holds_and_names_what_was_changed_on_either_side() {
     let older = Older::new("import-verified");
@@ -298,44 +339,8 @@ fn verify_holds_and_names_what_was_changed_on_either_side() {
     }
     assert_eq!(older.server.dump("dots_ocr").unwrap(), before, "the source is as it was");
 
-    // The negative controls: a status, a page, a chunk and a row.
-    let id = |at: char| format!("(00000000-0000-0000-0000-00000000000{at})");
-    let page = "{page_ocr,pages,page_1,status}";
-    let chunk = "{vector_indexing,chunks,chunk-d}";
-    let contract =
-        |set: String| format!("update documents set {set} where filename = 'contract.pdf'");
-    let status = |word: &str| {
-        contract(format!("ocr_details = jsonb_set(ocr_details, '{page}', '\"{word}\"')"))
-    };
-    let broken = |word: &str| {
-        format!("update documents set convert_status = '{word}' where filename = 'broken.pdf'")
-    };
-    let new = "00000000-0000-0000-0000-00000000000b";
-    for (change, undo, names) in [
-        (
-            broken("pending"),
-            broken("failed"),
-            format!("broken.pdf {}: it is not as it was", id('4')),
-        ),
-        (
-            status("failed"),
-            status("success"),
-            format!("contract.pdf {}: it is not as it was", id('1')),
-        ),
-        (
-            contract(format!(
-                "indexing_details = jsonb_set(indexing_details, '{chunk}', \
-                 '{{\"status\": \"success\", \"page\": 1}}')"
-            )),
-            contract(format!("indexing_details = indexing_details #- '{chunk}'")),
-            "vector: 4 there, 3 here".to_owned(),
-        ),
-        (
-            format!("insert into documents (id, filename) values ('{new}', 'new.pdf')"),
-            "delete from documents where filename = 'new.pdf'".to_owned(),
-            format!("new.pdf {}: it is not here", id('b')),
-        ),
-    ] {
+    // The negative controls.
+    for (change, undo, names) in changes() {
         older.sql(&change);
         let (code, _, told) = older.import(&check);
         assert!(code == 1 && told.contains(&names), "{change}\n{code}: {told}");
