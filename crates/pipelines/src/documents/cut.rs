@@ -16,8 +16,7 @@ impl Parts {
     /// Cuts a page into its chunks.
     pub(super) async fn cut(&self, job: &Job<Unread>) -> Handled<Done> {
         let about = about(job).map_err(Fault::undone)?;
-        let chunks = self.chunks(job.tenant(), &about).await;
-        let chunks = chunks.map_err(|fault| fault.undone_of(job))?;
+        let chunks = self.chunks(job.tenant(), &about).await.map_err(Fault::undone)?;
         if chunks.is_empty() {
             return Err(Undone::skip("content_pattern: there is no text on this page"));
         }

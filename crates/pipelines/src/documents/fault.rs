@@ -7,7 +7,7 @@
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
-use windrow_client::worker::{Job, Undone, Unread};
+use windrow_client::worker::Undone;
 use windrow_core::Timestamp;
 use windrow_core::trail::Class;
 
@@ -25,7 +25,7 @@ pub(super) enum Fault {
     /// It is not wanted any more.
     Gone(String),
     /// Something has to be brought first. It costs no attempt.
-    Waits { why: String, until: Timestamp },
+    Waits { until: Timestamp },
 }
 
 impl Fault {
@@ -48,18 +48,10 @@ impl Fault {
             }
             Fault::Bad(why) => Undone::fail(why).class(Class::BadData),
             Fault::Gone(what) => Undone::skip(format!("superseded: {what}")),
-            Fault::Waits { until, .. } => {
+            Fault::Waits { until } => {
                 Undone::snooze(SystemTime::UNIX_EPOCH + Duration::from_millis(until.0))
             }
         }
-    }
-
-    /// The same, with a word on the item if it waits.
-    pub(super) fn undone_of(self, job: &Job<Unread>) -> Undone {
-        if let Fault::Waits { why, .. } = &self {
-            job.progress(0, 0, why.clone());
-        }
-        self.undone()
     }
 }
 

@@ -56,7 +56,7 @@ impl Parts {
                     let failure = Some(why.clone());
                     let _noted = self.catalog.fail_generation(about.generation(), failure).await;
                 }
-                Err(fault.undone_of(job))
+                Err(fault.undone())
             }
         }
     }
@@ -100,7 +100,7 @@ impl Parts {
                     let outcome = PageOutcome::Without { reason: why.clone() };
                     let _noted = self.catalog.put_page(about.page(number), outcome).await;
                 }
-                Err(fault.undone_of(job))
+                Err(fault.undone())
             }
         }
     }

@@ -25,7 +25,7 @@ const HOW: &str = "elsewhere";
 const HOW_WITHOUT: &str = "elsewhere_without_text";
 /// Why a chunk is skipped that was done there and has no text here.
 pub(in super::super) const NO_TEXT: &str = "text_not_at_hand: it was done elsewhere";
-/// What has to be brought before something can go on.
+/// Why something fails again that failed there.
 const NO_ORIGINAL: &str = "its file is not at hand; import it again with --files";
 /// How long something waits before somebody looks again. To import it again wakes it.
 const WAIT_MS: u64 = 30 * 24 * 3_600_000;
@@ -233,8 +233,7 @@ impl Parts {
     }
 
     fn waits(&self) -> Fault {
-        let why = NO_ORIGINAL.to_owned();
-        Fault::Waits { why, until: self.clock.now().plus(WAIT_MS) }
+        Fault::Waits { until: self.clock.now().plus(WAIT_MS) }
     }
 }
 

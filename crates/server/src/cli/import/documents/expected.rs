@@ -43,11 +43,6 @@ impl Counts {
         self.0[is as usize] += count;
     }
 
-    pub(super) fn take(&mut self, is: Is, count: u64) {
-        let of = &mut self.0[is as usize];
-        *of = of.saturating_sub(count);
-    }
-
     pub(super) fn total(&self) -> u64 {
         self.0.iter().sum()
     }

@@ -116,15 +116,8 @@ impl Verified {
                     .to_owned(),
             );
         }
-        // A page that was not read stands for one chunk, of which nobody knows yet.
-        let unread = progress.phases.first();
-        let unread = unread.map(|ocr| ocr.pending + ocr.processing + ocr.failed + ocr.cancelled);
-        let stand_ins = u64::from(unread.unwrap_or(0));
         for (at, (there, shown)) in there.iter().zip(&progress.phases).enumerate() {
-            let (is, mut counts) = phase(shown);
-            if at > 0 {
-                counts.take(Is::Pending, stand_ins);
-            }
+            let (is, counts) = phase(shown);
             self.documents[at].here.add(is, 1);
             if there.is_known {
                 Is::ALL.iter().for_each(|is| self.parts[at].here.add(*is, counts.of(*is)));
