@@ -111,7 +111,7 @@ pub struct Page {
     pub generation: u32,
     pub number: u32,
     pub outcome: PageOutcome,
-    /// How it was read: `text`, `text_layer`, `ocr` or `vision`.
+    /// How it was read: `text`, `text_layer`, `ocr` or `vision`; `elsewhere` if it was imported.
     pub how: Option<String>,
     pub markdown: Option<String>,
     /// Why it has no text.

@@ -9,6 +9,7 @@ use serde::Serialize;
 use windrow_core::command::NewChild;
 use windrow_core::route::Route;
 
+use super::elsewhere::Below;
 use super::{About, CHUNK, PAGE};
 use crate::catalog::{ChunkId, Hash};
 
@@ -41,11 +42,20 @@ struct AboutChunk {
     chunk_id: String,
     #[serde(with = "super::hex")]
     chunk_content_hash: Hash,
+    /// How it stood there, if it is from elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    elsewhere: Option<Below>,
 }
 
 /// A chunk, by its number among those that it is made with.
-pub(super) fn chunk_child(number: u32, id: ChunkId, hash: Hash, route: &Arc<Route>) -> NewChild {
-    let metadata = AboutChunk { chunk_id: id.to_string(), chunk_content_hash: hash };
+pub(super) fn chunk_child(
+    number: u32,
+    id: ChunkId,
+    hash: Hash,
+    elsewhere: Option<Below>,
+    route: &Arc<Route>,
+) -> NewChild {
+    let metadata = AboutChunk { chunk_id: id.to_string(), chunk_content_hash: hash, elsewhere };
     NewChild {
         metadata: serde_json::to_string(&metadata).ok(),
         reference: Some(metadata.chunk_id),
@@ -87,7 +97,7 @@ mod tests {
 
     #[test]
     fn a_chunk_says_which_it_is() {
-        let child = chunk_child(9, ChunkId([1; 16]), [2; 32], &Gate::Item.page());
+        let child = chunk_child(9, ChunkId([1; 16]), [2; 32], None, &Gate::Item.page());
         let (id, hash) = ("01".repeat(16), "02".repeat(32));
         assert_eq!(metadata(&child), json!({"chunk_id": id, "chunk_content_hash": hash}));
         assert_eq!(child.reference, Some(id));

@@ -5,9 +5,10 @@
 //! something newer has replaced has nothing left to do.
 
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use windrow_client::worker::Undone;
+use windrow_core::Timestamp;
 use windrow_core::trail::Class;
 
 use super::keeping::Unkept;
@@ -28,6 +29,8 @@ pub(super) enum Fault {
     Bad(String),
     /// It is not wanted any more.
     Gone(String),
+    /// Something has to be brought first. It costs no attempt.
+    Waits { until: Timestamp },
 }
 
 impl Fault {
@@ -61,15 +64,9 @@ impl Fault {
             Fault::Ended(why) => Undone::retry(why).class(Class::Resource),
             Fault::Bad(why) => Undone::fail(why).class(Class::BadData),
             Fault::Gone(what) => Undone::skip(format!("superseded: {what}")),
-        }
-    }
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Fault::Passing { why, .. } | Fault::Ended(why) | Fault::Bad(why) => f.write_str(why),
-            Fault::Gone(what) => write!(f, "{what} is no longer there"),
+            Fault::Waits { until } => {
+                Undone::snooze(SystemTime::UNIX_EPOCH + Duration::from_millis(until.0))
+            }
         }
     }
 }

@@ -6,6 +6,7 @@
 use sha2::{Digest as _, Sha256};
 use windrow_client::worker::{Handled, Job, Undone, Unread};
 
+use super::elsewhere::{NO_TEXT, below_of};
 use super::fault::Fault;
 use super::vector::chunk_of;
 use super::{Parts, Piece};
@@ -38,6 +39,12 @@ pub(super) struct Linked {
 impl Parts {
     /// Puts what a chunk is about into the graph.
     pub(super) async fn link(&self, job: &Job<Unread>) -> Handled<Linked> {
+        if let Some(below) = below_of(job) {
+            self.chunk_elsewhere(job, &below.graph).await?;
+            if below.has_no_text {
+                return Err(Undone::skip(NO_TEXT));
+            }
+        }
         let Some(extractor) = &self.extractor else {
             return Err(Undone::skip("user_disabled"));
         };

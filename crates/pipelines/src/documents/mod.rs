@@ -12,6 +12,7 @@ mod at_hand;
 mod batch;
 mod child;
 mod cut;
+pub mod elsewhere;
 mod fault;
 mod graph;
 mod keeping;
@@ -116,6 +117,7 @@ pub struct Parts {
     pub embedder: Arc<dyn Embedder>,
     /// Who says what chunks are about; nobody if nobody wants to know.
     pub extractor: Option<Arc<dyn Extractor>>,
+    pub clock: Arc<dyn Clock>,
     pub limits: Limits,
 }
 

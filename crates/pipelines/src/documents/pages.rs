@@ -1,5 +1,7 @@
 //! The first stages: a file is split into its pages, and each page is read.
 
+use std::path::PathBuf;
+
 use windrow_client::worker::{Done, Handled, Job, Unread};
 use windrow_core::command::NewChild;
 use windrow_core::tally::OnGaps;
@@ -38,6 +40,18 @@ pub(super) fn about(job: &Job<Unread>) -> Result<About, Fault> {
     serde_json::from_str(text).map_err(|_| Fault::bad("the item does not say of which file it is"))
 }
 
+/// What came of a page, and what is to be remembered of it.
+pub(super) struct Made {
+    outcome: PageOutcome,
+    remember: Option<(MemoKey, Vec<u8>)>,
+}
+
+impl From<PageOutcome> for Made {
+    fn from(outcome: PageOutcome) -> Made {
+        Made { outcome, remember: None }
+    }
+}
+
 impl Parts {
     /// What an item says about itself, if the catalog says the same: anybody may enqueue an item.
     pub(super) async fn known(&self, job: &Job<Unread>) -> Result<About, Fault> {
@@ -68,7 +82,8 @@ impl Parts {
         };
         let gate = Gate::of_document(&job.work().body.route);
         match self.split(job.tenant(), &about, gate).await {
-            Ok(children) => Ok(Done::split(children).on_gaps(OnGaps::Continue)),
+            Ok(Some(children)) => Ok(Done::split(children).on_gaps(OnGaps::Continue)),
+            Ok(None) => Ok(Done::complete()),
             Err(fault) => {
                 if let Fault::Bad(why) = &fault {
                     // What is bad now will be; if this is not heard, the item says it all the same.
@@ -80,9 +95,23 @@ impl Parts {
         }
     }
 
-    async fn split(&self, tenant: &str, about: &About, gate: Gate) -> Result<Vec<NewChild>, Fault> {
-        let file = self.files.open(tenant, about.file()).await.map_err(Fault::passing)?;
-        let pages = self.reader.pages(&file, &about.media_type).await?;
+    /// The pages of a document; None if it was done elsewhere and nobody knows of any.
+    async fn split(
+        &self,
+        tenant: &str,
+        about: &About,
+        gate: Gate,
+    ) -> Result<Option<Vec<NewChild>>, Fault> {
+        let pages = match self.elsewhere(tenant, about).await? {
+            Some(entry) => match self.pages_elsewhere(tenant, about, &entry).await? {
+                Some(pages) => pages,
+                None => return Ok(None),
+            },
+            None => {
+                let file = self.files.open(tenant, about.file()).await.map_err(Fault::passing)?;
+                self.reader.pages(&file, &about.media_type).await?
+            }
+        };
         if pages == 0 {
             return Err(Fault::bad("there is no page in it"));
         }
@@ -92,7 +121,7 @@ impl Parts {
         }
         self.keeping.begin_pages(tenant, about.generation(), pages).await?;
         let route = gate.page();
-        Ok((1..=pages).map(|number| page_child(about, number, &route)).collect())
+        Ok(Some((1..=pages).map(|number| page_child(about, number, &route)).collect()))
     }
 
     /// Reads a page.
@@ -113,9 +142,31 @@ impl Parts {
 
     async fn read(&self, tenant: &str, about: &About) -> Result<(), Fault> {
         let number = about.page.ok_or_else(|| Fault::bad("the item does not say which page"))?;
+        let Made { outcome, remember } = match self.elsewhere(tenant, about).await? {
+            Some(entry) => self.read_elsewhere(tenant, about, &entry, number).await?,
+            None => self.read_from(tenant, about, number, None).await?,
+        };
+        self.keeping.put_page(tenant, about.page(number), outcome).await?;
+        // Only what was kept is worth remembering.
+        if let Some(value) = remember {
+            self.keeping.remember(&MemoOf::new(tenant, PHASE), vec![value]).await?;
+        }
+        Ok(())
+    }
+
+    /// What a page of a file says, read now or remembered: of the document's own file, or of the
+    /// one in it and what that is.
+    pub(super) async fn read_from(
+        &self,
+        tenant: &str,
+        about: &About,
+        number: u32,
+        within: Option<(PathBuf, String)>,
+    ) -> Result<Made, Fault> {
         let of = MemoOf::new(tenant, PHASE);
         let version = self.reader.version();
-        let parameters = format!("{} page {number}", about.media_type);
+        let media_type = within.as_ref().map_or(&about.media_type, |(_, media_type)| media_type);
+        let parameters = format!("{media_type} page {number}");
         let key = MemoKey::of(&about.file, PHASE, "reader", &version, &parameters);
         let known = self.keeping.remembered(&of, vec![key]).await?.pop().flatten();
         let known = known.and_then(|bytes| serde_json::from_slice::<(String, String)>(&bytes).ok());
@@ -123,19 +174,17 @@ impl Parts {
         let (how, markdown) = match known {
             Some(known) => known,
             None => {
-                let file = self.files.open(tenant, about.file()).await.map_err(Fault::passing)?;
-                let read = self.reader.read(&file, &about.media_type, number).await?;
+                let file = match &within {
+                    Some((file, _)) => file.clone(),
+                    None => self.files.open(tenant, about.file()).await.map_err(Fault::passing)?,
+                };
+                let read = self.reader.read(&file, media_type, number).await?;
                 (read.how.to_owned(), read.markdown)
             }
         };
         let bytes = serde_json::to_vec(&(&how, &markdown)).map_err(Fault::bad)?;
         let hash = content_hash(&markdown);
-        let outcome = PageOutcome::Read { markdown, how, hash };
-        self.keeping.put_page(tenant, about.page(number), outcome).await?;
-        // Only what was kept is worth remembering.
-        if !is_known {
-            self.keeping.remember(&of, vec![(key, bytes)]).await?;
-        }
-        Ok(())
+        let remember = (!is_known).then_some((key, bytes));
+        Ok(Made { outcome: PageOutcome::Read { markdown, how, hash }, remember })
     }
 }

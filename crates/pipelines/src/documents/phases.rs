@@ -56,15 +56,20 @@ impl Parts {
         route: &Arc<Route>,
     ) -> Result<Vec<NewChild>, Fault> {
         let (mut children, mut after) = (Vec::new(), (0, 0));
+        let mut entry = self.elsewhere(tenant, about).await?;
         loop {
             let at = about.generation();
             let places = self.keeping.places(tenant, at, after).await?;
             let Some(last) = places.last() else { return Ok(children) };
             after = (last.page, last.index);
-            let child = |place: &ChunkPlace| {
-                chunk_child(chunk_number(place.page, place.index), place.id, place.hash, route)
-            };
-            children.extend(places.iter().filter(|place| is_meant(place)).map(child));
+            for place in places.iter().filter(|place| is_meant(place)) {
+                let below = match &mut entry {
+                    Some(entry) => entry.below(place.page, place.index).await?,
+                    None => None,
+                };
+                let number = chunk_number(place.page, place.index);
+                children.push(chunk_child(number, place.id, place.hash, below, route));
+            }
         }
     }
 }

@@ -12,6 +12,7 @@ use futures_util::FutureExt as _;
 use windrow_client::worker::{Handled, Job, Undone, Unread};
 
 use super::batch::Batches;
+use super::elsewhere::{NO_TEXT, below_of};
 use super::fault::Fault;
 use super::{Parts, Piece, bytes_of};
 use crate::catalog::{ChunkId, MemoKey, MemoOf, content_hash, embedder, vector_bytes, vector_of};
@@ -179,8 +180,14 @@ pub(super) fn chunk_of(job: &Job<Unread>) -> Result<ChunkId, Fault> {
 }
 
 /// Embeds a chunk, together with others.
-pub(super) async fn vector(embedding: &Embedding, job: &Job<Unread>) -> Handled<()> {
+pub(super) async fn vector(parts: &Parts, embedding: &Embedding, job: &Job<Unread>) -> Handled<()> {
     let id = chunk_of(job).map_err(Fault::undone)?;
+    if let Some(below) = below_of(job) {
+        parts.chunk_elsewhere(job, &below.vector).await?;
+        if below.has_no_text {
+            return Err(Undone::skip(NO_TEXT));
+        }
+    }
     let given_up = || Err(Fault::passing("embedding was given up"));
     let embedded = embedding.ask((job.tenant().into(), id)).await;
     match embedded.unwrap_or_else(given_up).map_err(Fault::undone)? {

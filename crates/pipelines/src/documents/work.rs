@@ -95,9 +95,9 @@ impl Workers {
         crew.start(&[stage::CHUNK], plan.pages, plan.pages, |parts, job| async move {
             parts.cut(&job).await
         })?;
-        crew.start(&[stage::VECTOR], plan.chunks, AHEAD, move |_, job| {
+        crew.start(&[stage::VECTOR], plan.chunks, AHEAD, move |parts, job| {
             let embedding = embedding.clone();
-            async move { vector::vector(&embedding, &job).await }
+            async move { vector::vector(&parts, &embedding, &job).await }
         })?;
         crew.start(&[stage::GRAPH], plan.links, plan.links, |parts, job| async move {
             parts.link(&job).await

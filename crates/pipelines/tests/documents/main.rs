@@ -1,6 +1,7 @@
 //! Documents from the file to the passage that is found, on the real queue and catalog.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
+mod elsewhere;
 mod embedder;
 mod forged;
 mod gate;

@@ -132,6 +132,7 @@ impl<S: Store> Place<S> {
             reader: Arc::new(TextFiles),
             embedder: Arc::new(Hashed),
             extractor: Some(Arc::new(Cooccurrence::default())),
+            clock: Arc::new(Wall),
             limits: Default::default(),
         };
         change(&mut parts);
@@ -147,6 +148,11 @@ impl<S: Store> Place<S> {
 
     /// Adds a file under a name.
     pub(crate) async fn add_bytes(&self, name: &str, bytes: &[u8]) -> Added {
+        self.add_as(name, media_type(name), bytes).await
+    }
+
+    /// Adds a file that is said to be something.
+    pub(crate) async fn add_as(&self, name: &str, media_type: &str, bytes: &[u8]) -> Added {
         let path = self.dir.join(format!("{}-{name}", bytes.len()));
         std::fs::write(&path, bytes).unwrap();
         let hash: [u8; 32] = Sha256::digest(bytes).into();
@@ -161,7 +167,7 @@ impl<S: Store> Place<S> {
             scope: Scope::new("acme", "books"),
             source: format!("/inbox/{name}"),
             name: name.into(),
-            media_type: media_type(name).into(),
+            media_type: media_type.into(),
             file,
             again: false,
             gate: self.gate,

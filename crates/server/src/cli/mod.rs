@@ -163,7 +163,7 @@ enum Command {
     Log(log::Args),
     /// Make the schema of a database, bring it up to date, or look how far it is.
     Migrate(migrate::Args),
-    /// Take over what waits in another queue.
+    /// Take over what another system holds: documents, or what waits in a queue.
     Import(import::Args),
     /// Move a store from a data directory into a database, or back.
     Move(moving::Args),

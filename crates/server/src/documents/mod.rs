@@ -25,9 +25,9 @@ use std::time::Duration;
 use tokio::sync::{Mutex, Notify, OnceCell};
 use tokio::time::{Instant, MissedTickBehavior};
 use uuid::Uuid;
-use windrow_core::{ItemId, Timestamp};
 use windrow_core::item::BlobRef;
 use windrow_core::ports::{Store as _, StoreError};
+use windrow_core::{ItemId, Timestamp};
 use windrow_engine::Clock as _;
 use windrow_pipelines::adapters::embed::Embedder;
 use windrow_pipelines::adapters::reader::AnyFile;
@@ -178,6 +178,11 @@ impl Documents {
         let shown = progress::Shown::default();
         let since = queue.clock().now();
         Documents { config, beside, queue, opened, since, came, working, shown }
+    }
+
+    /// Whether documents are read here at all.
+    pub(crate) fn is_enabled(&self) -> bool {
+        self.config.enabled
     }
 
     /// The catalog and all that goes with it.

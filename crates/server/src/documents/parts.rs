@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use windrow_core::Timestamp;
-use windrow_engine::Clock as _;
+use windrow_engine::{Clock as _, SystemClock};
 use windrow_pipelines::adapters::embed::hashed::Hashed;
 #[cfg(feature = "onnx")]
 use windrow_pipelines::adapters::embed::onnx;
@@ -73,7 +73,8 @@ pub(crate) fn elsewhere(
 ) -> Result<(Parts, AnyFile), Misfit> {
     let Made { reader, embedder, extractor, .. } = made(config)?;
     let (seen, limits) = (Arc::new(reader.clone()), Default::default());
-    Ok((Parts { keeping, files, reader: seen, embedder, extractor, limits }, reader))
+    let clock = Arc::new(ThisClock(SystemClock::new(Timestamp::ZERO)));
+    Ok((Parts { keeping, files, reader: seen, embedder, extractor, clock, limits }, reader))
 }
 
 /// The parts around a catalog.
@@ -93,10 +94,11 @@ pub(super) async fn opened(
     let (known, embeds) = (Arc::clone(&catalog), Arc::clone(&embedder));
     let search = Search { catalog: known, embedder: embeds, nearest };
     let in_catalog = || Arc::new(InCatalog::new(Arc::clone(&catalog))) as Arc<dyn Graph>;
+    let clock: Arc<dyn documents::Clock> = Arc::new(QueueClock(Arc::clone(&queue)));
     let at_hand = AtHand {
         vectors,
         graph: graph.unwrap_or_else(in_catalog),
-        clock: Arc::new(QueueClock(Arc::clone(&queue))),
+        clock: Arc::clone(&clock),
         catalog: Arc::clone(&catalog),
     };
     let parts = Parts {
@@ -105,6 +107,7 @@ pub(super) async fn opened(
         reader: Arc::new(reader.clone()),
         embedder,
         extractor,
+        clock,
         limits: Default::default(),
     };
     Ok(Opened { catalog, search, at_hand, parts, reader })
@@ -235,6 +238,16 @@ fn keyed(
     let key = model.key.as_ref().map(|key| Key::new(&key.0));
     endpoint.key = key.transpose().map_err(|error| Misfit::of(name)(&error))?;
     Ok(())
+}
+
+/// The time of this machine, where there is no queue to ask.
+#[derive(Debug)]
+struct ThisClock(SystemClock);
+
+impl documents::Clock for ThisClock {
+    fn now(&self) -> Timestamp {
+        self.0.now()
+    }
 }
 
 /// The queue's time is the catalog's too.

@@ -138,6 +138,15 @@ impl Postgres {
         output(&mut psql)
     }
 
+    /// All of a database, as statements. Without the line that is another one in every dump.
+    pub fn dump(&self, database: &str) -> anyhow::Result<String> {
+        let mut dump = self.client("pg_dump");
+        let dumped = output(dump.args(["--dbname", &self.url(database)]))?;
+        let is_same =
+            |line: &&str| !line.starts_with("\\restrict") && !line.starts_with("\\unrestrict");
+        Ok(dumped.lines().filter(is_same).collect::<Vec<_>>().join("\n"))
+    }
+
     /// Stops the server and waits until it is gone. One that has ended is left alone.
     pub fn stop(&mut self, how: Stop) -> anyhow::Result<()> {
         let Some(mut child) = self.child.take() else { return Ok(()) };

@@ -21,7 +21,7 @@ use crate::bulk;
 use crate::cli::place::Place;
 use crate::cli::serve;
 use crate::config::Config;
-use crate::documents::{Beside, Documents};
+use crate::documents::{self, Beside, Documents};
 use crate::health::Watch;
 use crate::http::{Access, App};
 use crate::store::{AnyStore, Open, Queue};
@@ -107,6 +107,12 @@ impl Here {
         }));
     }
 
+    /// Reads documents, for as long as this command lasts. False if that is switched off.
+    pub(super) fn reads_documents(&self) -> bool {
+        self.beside(tokio::spawn(documents::run(Arc::clone(&self.app), 0)));
+        self.app.documents.is_enabled()
+    }
+
     /// Takes back what leases held that have run out.
     pub(crate) async fn reclaim(&self) -> anyhow::Result<()> {
         loop {
@@ -120,6 +126,7 @@ impl Here {
     }
 
     pub(super) async fn close(self) {
+        self.app.documents.stop().await;
         self.app.stop();
         let beside =
             std::mem::take(&mut *self.beside.lock().unwrap_or_else(PoisonError::into_inner));

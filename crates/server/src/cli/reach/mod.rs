@@ -187,6 +187,15 @@ impl Target {
         }
     }
 
+    /// Lets documents be read, for as long as this command lasts. A server does so anyway. False
+    /// if that is switched off here.
+    pub(super) fn reads_documents(&self) -> bool {
+        match self {
+            Target::Here(here) => here.reads_documents(),
+            Target::Wire(_) | Target::Own(_) => true,
+        }
+    }
+
     /// Ends: what was begun here comes to its end.
     pub(super) async fn close(self) {
         if let Target::Here(here) = self {

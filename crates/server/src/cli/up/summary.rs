@@ -152,6 +152,8 @@ impl Summary {
         let how = |(how, count): (&String, &u64)| match how.as_str() {
             "text_layer" => format!("{count} by their text layer"),
             "text" => format!("{count} as text"),
+            "elsewhere" => format!("{count} elsewhere"),
+            "elsewhere_without_text" => format!("{count} elsewhere, without the text"),
             how => format!("{count} by {how}"),
         };
         let mut about = vec![listed(self.read.iter().map(how).map(Some))];

@@ -14,6 +14,7 @@ use windrow_pipelines::catalog::{
     Chunk, Document, DocumentCursor, DocumentFilter, DocumentState, Generation, GenerationKey,
     ManifestLine, ManifestOutcome, MemoStats, PageKey, PageOutcome,
 };
+use windrow_pipelines::documents::elsewhere;
 use windrow_store::blobs::Hex;
 use windrow_wire::document as wire;
 use windrow_wire::time::Time;
@@ -271,7 +272,9 @@ pub(super) async fn memo(
         hits,
         misses,
     };
-    Ok(Json(stats.into_iter().map(told).collect()))
+    // What was said once is remembered too, and saves no work.
+    let saves = |stats: &MemoStats| stats.phase != elsewhere::SAID;
+    Ok(Json(stats.into_iter().filter(saves).map(told).collect()))
 }
 
 #[cfg(test)]
