@@ -110,8 +110,8 @@ pub trait Keeping: fmt::Debug + Send + Sync {
     /// One chunk, with what else is known of it.
     fn piece<'a>(&'a self, tenant: &'a str, id: ChunkId) -> Kept<'a, Option<(Piece, Value)>>;
 
-    /// Puts vectors where they are searched, and notes by which embedder they are. Says which of the
-    /// chunks are no longer there; those have no vector either.
+    /// Puts vectors where they are searched, and notes by which embedder they are. Says which of
+    /// the chunks are no longer there; those have no vector either.
     fn put_vectors<'a>(
         &'a self,
         tenant: &'a str,

@@ -6,9 +6,9 @@
 //!
 //! [`parts`] makes of the configuration what the stages work with, [`files`] has the files on this
 //! machine while they are read, [`left`] takes back what this server held when it was killed, and
-//! [`forget`] lets the catalog grow no more than it must. [`attend`] enqueues what the catalog wants
-//! done and the queue does not know, and [`said`] is what stages read and write over the wire, where
-//! others do them.
+//! [`forget`] lets the catalog grow no more than it must. [`attend`] enqueues what the catalog
+//! wants done and the queue does not know, and [`said`] is what stages read and write over the
+//! wire, where others do them.
 
 mod attend;
 pub(crate) mod files;

@@ -1,7 +1,7 @@
 //! What there is to move: the tables that both databases have, by their columns.
 //!
-//! Leaves out what a database keeps for itself: rows' numbers, and the words of chunks. And leftovers:
-//! nobody is late with a write to a store outside while everything stands still.
+//! Leaves out what a database keeps for itself: rows' numbers, and the words of chunks. And what is
+//! left over: nobody is late with a write to a store outside while everything stands still.
 
 use super::{Cell, Row};
 
