@@ -14,9 +14,11 @@ impl Parts {
         if is_removal(job) {
             return Ok(Done::complete());
         }
-        let at = self.known(job).await.map_err(Fault::undone)?.generation();
+        // However long it takes: all of the work is done.
+        let patiently = |fault: Fault| fault.patiently().undone();
+        let at = self.known(job).await.map_err(patiently)?.generation();
         let made = self.make_live(job.tenant(), at).await;
-        let told = match made.map_err(|fault| fault.patiently().undone())? {
+        let told = match made.map_err(patiently)? {
             Ok(removed) => {
                 json!({"document": at.document, "generation": at.generation, "removed": removed})
             }
