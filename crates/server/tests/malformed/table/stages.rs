@@ -31,7 +31,7 @@ pub(crate) const CLASSES: &[Class] = &[
         read(d, &format!(r#"{{"{}":{{}}}}"#, d.word(3, 12)))
     }),
     class("a stage call without what it is about", BAD, "missing field", |d| {
-        let verb = d.pick(&["state", "markdown", "pages_read", "pieces", "piece", "remembered"]);
+        let verb = d.pick(&["content", "markdown", "pages_read", "pieces", "piece", "remembered"]);
         read(d, &format!(r#"{{"{verb}":{{}}}}"#))
     }),
     class("a chunk whose id is none", BAD, "32 small hexadecimal digits", |d| {
