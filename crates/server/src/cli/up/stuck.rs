@@ -149,7 +149,10 @@ fn held(explained: &Value) -> Option<String> {
     let word = |field: &str| why[field].as_str().unwrap_or_default();
     let (code, until) = (word("code"), word("unblocked_by"));
     let hint = match code {
-        "no_worker" => " (is documents.enabled false where the server is?)",
+        "no_worker" => {
+            " (the server leaves it to others, by documents.stages or documents.enabled: start \
+             `windrow worker` with the stage)"
+        }
         _ => "",
     };
     let id = explained["id"].as_str().unwrap_or_default();
