@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
@@ -254,8 +254,17 @@ async fn a_document_that_is_removed_is_not_found_at_once_and_then_gone_everywher
 }
 
 /// Never gets through with anything: not with counting the pages of one file, and with no page.
-#[derive(Debug)]
-struct Stuck;
+#[derive(Debug, Default)]
+struct Stuck {
+    begun: AtomicUsize,
+}
+
+impl Stuck {
+    fn begins<'a, T: 'a>(&'a self) -> BoxFuture<'a, T> {
+        self.begun.fetch_add(1, Ordering::Relaxed);
+        Box::pin(std::future::pending())
+    }
+}
 
 impl Reader for Stuck {
     fn version(&self) -> String {
@@ -268,7 +277,7 @@ impl Reader for Stuck {
         media_type: &'a str,
     ) -> BoxFuture<'a, Result<u32, ReadError>> {
         match file.ends_with("5-stuck.txt") {
-            true => Box::pin(std::future::pending()),
+            true => self.begins(),
             false => TextFiles.pages(file, media_type),
         }
     }
@@ -279,7 +288,7 @@ impl Reader for Stuck {
         _: &'a str,
         _: u32,
     ) -> BoxFuture<'a, Result<PageText, ReadError>> {
-        Box::pin(std::future::pending())
+        self.begins()
     }
 }
 
@@ -288,31 +297,34 @@ impl Reader for Stuck {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn workers_that_stop_hand_back_at_once_while_one_of_them_does_not_end() {
     let place = Place::new("stopping");
-    let workers = Arc::new(place.start(Arc::new(Stuck)).await);
-    let held = async || {
+    let stuck = Arc::new(Stuck::default());
+    let workers = Arc::new(place.start(stuck.clone()).await);
+    // Who holds an item may not have begun with it yet, and then hands it back as well.
+    let held_and_begun = async || {
         let items = place.queue.store().items(None, 1_000).await.unwrap();
-        items.iter().filter(|item| item.lease().is_some()).count()
+        let held = items.iter().filter(|item| item.lease().is_some()).count();
+        (held, stuck.begun.load(Ordering::Relaxed))
     };
-    let until = async |what: &str, count: usize| {
+    let until = async |what: &str, wanted: (usize, usize)| {
         for _ in 0..500 {
-            if held().await == count {
+            if held_and_begun().await == wanted {
                 return;
             }
             place.moment().await;
         }
-        panic!("not in time: {what}; {} are held", held().await);
+        panic!("not in time: {what}; held and begun are {:?}", held_and_begun().await);
     };
     let cores = Plan::default().pages;
     let pages = vec!["A page that nobody reads."; 4 * cores].join("\x0c");
     place.add("many.txt", &pages).await;
-    until("pages that are read, and as many in hand", 2 * cores).await;
+    until("pages that are read, and as many in hand", (2 * cores, cores)).await;
     place.add("stuck.txt", "stuck").await;
-    until("a file that is opened", 2 * cores + 1).await;
+    until("a file that is opened", (2 * cores + 1, cores + 1)).await;
     let stopping = tokio::spawn({
         let workers = Arc::clone(&workers);
         async move { workers.stop().await }
     });
-    until("what nobody had begun is handed back", cores + 1).await;
+    until("what nobody had begun is handed back", (cores + 1, cores + 1)).await;
     assert!(!stopping.is_finished(), "the others have their grace");
     stopping.abort();
 }
