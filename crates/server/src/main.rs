@@ -1,5 +1,6 @@
 //! The `windrow` binary.
 
+mod ask;
 mod auth;
 mod backups;
 mod bars;
@@ -7,6 +8,7 @@ mod blobs;
 mod bulk;
 mod cli;
 mod config;
+mod console;
 mod demo;
 mod documents;
 mod health;

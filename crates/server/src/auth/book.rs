@@ -22,7 +22,7 @@ use windrow_engine::{Clock as _, Failure};
 
 use super::caller::By;
 use super::token::{Fresh, Hash, Kept, Wanted, parts};
-use super::{Caller, Denied, Role};
+use super::{Caller, Denied, Guarded, Role};
 use crate::store::{AnyStore, Queue};
 
 const SHELF: &str = "tokens";
@@ -39,6 +39,8 @@ const USED_WITHIN_MS: u64 = 3_600_000;
 const USED_EVERY: Duration = Duration::from_secs(60);
 /// A revoked token leaves the list after so long, when another one is made.
 const REVOKED_KEPT_MS: u64 = 90 * 86_400_000;
+/// What a session calls the token that an operator brought along. No token has such an id.
+const GIVEN: &str = "(given)";
 /// The shortest secret that an operator may bring along.
 const GIVEN_MIN: usize = 32;
 
@@ -75,6 +77,19 @@ struct Entry {
     kept: Arc<Kept>,
     hash: Option<Hash>,
     used_ms: Arc<AtomicU64>,
+}
+
+impl Entry {
+    /// Whoever shows this token, at this moment.
+    fn caller(&self, id: &Arc<str>, now: Timestamp) -> Caller {
+        self.used_ms.fetch_max(now.0, Ordering::Relaxed);
+        Caller {
+            name: Arc::clone(&self.kept.name),
+            role: self.kept.role,
+            tenant: self.kept.tenant.clone(),
+            by: By::Token(Arc::clone(id)),
+        }
+    }
 }
 
 impl Book {
@@ -127,6 +142,49 @@ impl Book {
         self.recognise(&known, shown)
     }
 
+    /// Begins a session in a browser with a token.
+    pub(crate) async fn begin_session(
+        &self,
+        guarded: &Guarded,
+        shown: &str,
+    ) -> Result<String, Denied> {
+        let known = self.known().await?;
+        let caller = self.recognise(&known, Some(shown))?;
+        let (id, hash) = match (&caller.by, &self.given) {
+            (By::Token(id), _) => (&**id, known.get(id).and_then(|entry| entry.hash)),
+            (By::Given, Some((hash, _))) => (GIVEN, Some(*hash)),
+            // An open server asks nobody who they are.
+            (By::Given | By::Nothing, _) => return Err(Denied::WrongToken),
+        };
+        let hash = hash.ok_or(Denied::WrongToken)?;
+        Ok(guarded.sealing().begin(id, &hash, self.queue.clock().now()))
+    }
+
+    /// Whose session this is.
+    pub(crate) async fn authenticate_session(
+        &self,
+        guarded: &Guarded,
+        session: &str,
+    ) -> Result<Caller, Denied> {
+        let known = self.known().await?;
+        if self.is_open() {
+            return Ok(self.anybody.clone());
+        }
+        let now = self.queue.clock().now();
+        let hash_of = |id: &str| match (id, &self.given) {
+            (GIVEN, Some((hash, _))) => Some(*hash),
+            (id, _) => known.get(id).filter(|entry| entry.kept.is_live(now))?.hash,
+        };
+        let id = guarded.sealing().open(session, now, hash_of).ok_or(Denied::WrongToken)?;
+        match (id, &self.given) {
+            (GIVEN, Some((_, caller))) => Ok(caller.clone()),
+            (id, _) => {
+                let (id, entry) = known.get_key_value(id).ok_or(Denied::WrongToken)?;
+                Ok(entry.caller(id, now))
+            }
+        }
+    }
+
     /// The same by what was known last, for whoever only watches: how a server is must be seen also
     /// while its store cannot be read.
     pub(crate) fn authenticate_watcher(&self, shown: Option<&str>) -> Result<Caller, Denied> {
@@ -151,13 +209,7 @@ impl Book {
         if !is_right || !entry.kept.is_live(now) {
             return Err(Denied::WrongToken);
         }
-        entry.used_ms.fetch_max(now.0, Ordering::Relaxed);
-        Ok(Caller {
-            name: Arc::clone(&entry.kept.name),
-            role: entry.kept.role,
-            tenant: entry.kept.tenant.clone(),
-            by: By::Token(Arc::clone(id)),
-        })
+        Ok(entry.caller(id, now))
     }
 
     /// The same for what the workers' secret opens: that, or a token. Whoever shows neither is let

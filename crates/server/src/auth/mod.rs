@@ -33,6 +33,7 @@ mod book;
 mod caller;
 mod role;
 mod scoped;
+mod session;
 mod token;
 
 pub(crate) use audit::{Audit, Entry, Outcome};
@@ -40,4 +41,5 @@ pub(crate) use book::Book;
 pub(crate) use caller::{Caller, Denied, Targets};
 pub(crate) use role::Role;
 pub(crate) use scoped::{Guarded, Scoped};
+pub(crate) use session::SESSION_FOR_S;
 pub(crate) use token::{Fresh, Kept, Wanted};

@@ -37,6 +37,7 @@ use windrow_engine::{Failure, Job, SystemClock};
 
 use windrow_store::blobs::{BlobError, Blobs as _, Upload, UploadId};
 
+use super::session::Sealing;
 use super::token::random;
 use super::{Book, Caller, Denied};
 use crate::store::Queue;
@@ -81,6 +82,12 @@ impl Guarded {
     /// The queue itself, for what the server does by itself and not for a caller.
     pub(crate) fn for_the_server(&self) -> &Arc<Queue> {
         &self.queue
+    }
+
+    /// What sessions are sealed with.
+    pub(super) fn sealing(&self) -> Sealing {
+        let key = Sha256::new().chain_update(self.secret).chain_update("session").finalize();
+        Sealing::new(key.into())
     }
 
     /// A number for each tenant that nobody can guess.

@@ -28,6 +28,10 @@ impl Hash {
         Hash(Sha256::digest(secret.as_bytes()).into())
     }
 
+    pub(super) fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
     /// Takes as long whether they are alike or not.
     pub(super) fn is(&self, other: &Hash) -> bool {
         self.0.ct_eq(&other.0).into()

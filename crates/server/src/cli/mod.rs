@@ -32,7 +32,7 @@ mod reach;
 mod schedule;
 mod search;
 mod serve;
-mod show;
+pub(crate) mod show;
 mod stages;
 mod token;
 mod top;

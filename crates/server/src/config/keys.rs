@@ -175,6 +175,16 @@ pub(crate) const KEYS: &[Key] = &[
         "server.hosts",
         "names by which the server may be called besides its addresses, with commas between them",
     ),
+    key(
+        "server.base_path",
+        None,
+        "the path below which a proxy shows the server and that it sends along, such as /windrow",
+    ),
+    list(
+        "console.redact",
+        "keys in payloads, results and metadata whose values the console shows to nobody, with \
+         commas between them; password, secret, token and their like unless something is said",
+    ),
     key("server.tls_cert", None, "the server's certificate, in PEM; with it HTTP is HTTPS"),
     key("server.tls_key", None, "the key of that certificate, in PEM"),
     key(

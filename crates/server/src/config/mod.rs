@@ -40,6 +40,10 @@ pub(crate) struct Config {
     pub(crate) rpc: Option<Rpc>,
     /// Names by which it may be called.
     pub(crate) hosts: Vec<String>,
+    /// The path below which a proxy shows it; empty if none.
+    pub(crate) base_path: String,
+    /// Keys whose values the console shows to nobody; none if nobody said so.
+    pub(crate) redacted: Vec<String>,
     /// What it encrypts with; nothing if it does not.
     pub(crate) tls: Option<Files>,
     /// The file that holds an admin's token.
@@ -96,6 +100,8 @@ impl Config {
             listen,
             rpc: rpc(layers, listen)?,
             hosts: layers.list("server.hosts")?,
+            base_path: base_path(layers)?,
+            redacted: layers.list("console.redact")?,
             tls: tls(layers)?,
             token_file: layers.get("auth.token_file").map(PathBuf::from),
             store: store.map(str::to_owned),
@@ -129,6 +135,18 @@ fn newcomers(layers: &Layers) -> anyhow::Result<Option<Settings>> {
     let defaults = Policy { max_attempts, ..Policy::default() };
     let kinds = ["page", "chunk"].map(|kind| KindSettings { kind: kind.into(), lease_ms });
     Ok(Some(Settings { defaults, kinds: kinds.into(), ..plain }))
+}
+
+/// A path that begins with a slash and ends without one; nothing if there is none.
+fn base_path(layers: &Layers) -> anyhow::Result<String> {
+    let said = layers.get("server.base_path").unwrap_or_default().trim_end_matches('/');
+    let is_plain =
+        said.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/-_.~".contains(&byte));
+    anyhow::ensure!(
+        said.is_empty() || (said.starts_with('/') && is_plain),
+        "server.base_path must be a path such as /windrow"
+    );
+    Ok(said.to_owned())
 }
 
 fn tls(layers: &Layers) -> anyhow::Result<Option<Files>> {

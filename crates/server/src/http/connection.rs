@@ -16,13 +16,12 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::header::CONNECTION;
-use axum::http::{HeaderValue, Request, Response};
+use axum::http::{HeaderValue, Request, Response, Uri};
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::response::Redirect;
 use axum::routing::get;
+use axum::{Extension, Router};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -31,13 +30,15 @@ use tokio::task::JoinSet;
 use tower_service::Service as _;
 use windrow_wire::problem::Code;
 
-use super::gate::{self, Gate};
+use super::gate::{self, Gate, Rules};
 use super::link::{HEAD_WITHIN, Link, Why};
+use super::pages as errors;
 use super::pulse::{Arriving, Leaving, Phase, Pulse};
 use super::reply::{BODY_MAX, Failed};
 use super::table::{self, LetsIn, Plain, Role};
 use super::websocket::{Socket, Upgrade};
-use super::{App, docs, documents, host, operations, pages, status, strict};
+use super::{App, docs, documents, host, operations, status, strict};
+use crate::console::{self, Api, Pages};
 use crate::logs;
 use crate::tls::{Tls, is_plain};
 
@@ -55,9 +56,8 @@ fn plain() -> Vec<Plain> {
     vec![
         of("/api/v1/openapi.json", viewer, get(docs::document)),
         of("/docs", viewer, get(docs::page)),
-        of("/docs/errors", viewer, get(pages::list)),
-        of("/docs/errors/{page}", viewer, get(pages::page)),
-        of("/", viewer, get(async || Redirect::to("/docs"))),
+        of("/docs/errors", viewer, get(errors::list)),
+        of("/docs/errors/{page}", viewer, get(errors::page)),
         of("/ws/document-status", viewer, get(documents::socket)),
         of("/healthz", None, get(status::healthz)),
         of("/readyz", None, get(status::readyz)),
@@ -70,15 +70,30 @@ pub(crate) fn router(app: Arc<App>) -> Router {
     router_with(app, |routes| routes)
 }
 
+/// The routes of the console's pages. They ask an API of their own, and a live page asks the pages,
+/// each without a socket: nobody holds a router that holds itself.
+fn pages(app: &Arc<App>, routes: Router<Arc<App>>) -> Router<Arc<App>> {
+    let gated = |(routes, rules): (Router<Arc<App>>, Rules)| {
+        let gate = Arc::new(Gate { app: Arc::clone(app), rules });
+        routes.layer(DefaultBodyLimit::max(BODY_MAX)).layer(from_fn_with_state(gate, gate::check))
+    };
+    let shown = || console::routes().into_iter().map(Plain::from).collect();
+    let api = gated(table::routes(operations::all(), plain())).with_state(Arc::clone(app));
+    let pages = gated(table::routes(Vec::new(), shown())).layer(Extension(Api(api.clone())));
+    let pages = pages.with_state(Arc::clone(app));
+    routes.layer(Extension(Api(api))).layer(Extension(Pages(pages)))
+}
+
 /// The same after somebody changed the routes, which the gate then does not know.
 pub(super) fn router_with(
     app: Arc<App>,
     change: impl FnOnce(Router<Arc<App>>) -> Router<Arc<App>>,
 ) -> Router {
-    let (routes, rules) = table::routes(operations::all(), plain());
+    let all = plain().into_iter().chain(console::routes().into_iter().map(Plain::from)).collect();
+    let (routes, rules) = table::routes(operations::all(), all);
     let hosts = Arc::clone(&app.hosts);
     let gate = Arc::new(Gate { app: Arc::clone(&app), rules });
-    let router = change(routes)
+    let router = change(pages(&app, routes))
         .fallback(async || Failed::new(Code::NotFound, "there is no such path; see /docs"))
         .layer(DefaultBodyLimit::max(BODY_MAX))
         .layer(from_fn_with_state(gate, gate::check))
@@ -193,7 +208,10 @@ fn answer(
     (pulse, next): (&Arc<Pulse>, &Next),
     request: Request<Incoming>,
 ) -> Answering {
-    let request = request.map(|body| Arriving::new(body, pulse));
+    let mut request = request.map(|body| Arriving::new(body, pulse));
+    if let Some(uri) = below(request.uri(), &app.base_path) {
+        *request.uri_mut() = uri;
+    }
     let (answered, app, pulse) = (router.clone().call(request), Arc::clone(app), Arc::clone(pulse));
     let next = Arc::clone(next);
     Box::pin(async move {
@@ -205,6 +223,18 @@ fn answer(
         }
         Ok(response.map(|body| Leaving::new(body, pulse)))
     })
+}
+
+/// What is asked for below the path that a proxy shows the server under.
+fn below(uri: &Uri, base: &str) -> Option<Uri> {
+    let asked = uri.path_and_query()?.as_str();
+    let rest = asked.strip_prefix(base).filter(|_| !base.is_empty())?;
+    let path = match rest.chars().next() {
+        Some('/') => rest.to_owned(),
+        None | Some('?') => format!("/{rest}"),
+        Some(_) => return None,
+    };
+    path.parse().ok()
 }
 
 /// One connection from its beginning, which is a handshake if the server speaks TLS.

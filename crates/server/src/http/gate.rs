@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use axum::RequestExt as _;
 use axum::extract::{FromRequestParts, MatchedPath, RawPathParams, Request, State};
-use axum::http::header::{ALLOW, AUTHORIZATION};
+use axum::http::header::{ALLOW, AUTHORIZATION, ORIGIN};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method};
 use axum::middleware::Next;
@@ -19,6 +19,7 @@ use windrow_wire::problem::Code;
 use super::App;
 use super::reply::Failed;
 use crate::auth::{Caller, Denied, Entry, Outcome, Role, Scoped, Targets};
+use crate::console;
 
 /// What routes need, by path as the router has it.
 #[derive(Debug, Default)]
@@ -30,6 +31,8 @@ pub(super) struct Rule {
     /// None if everybody may, without a token too.
     role: Option<Role>,
     pub(super) lets_in: LetsIn,
+    /// It is for people.
+    pub(super) is_page: bool,
     /// What the audit calls it.
     operation: String,
 }
@@ -55,7 +58,8 @@ impl Rules {
         named: &str,
     ) -> &mut Rule {
         let operation = format!("{method} {named}");
-        let rule = Rule { method, role, lets_in: LetsIn::default(), operation };
+        let (lets_in, is_page) = (LetsIn::default(), false);
+        let rule = Rule { method, role, lets_in, is_page, operation };
         self.0.entry(path.to_owned()).or_default().push_mut(rule)
     }
 
@@ -74,6 +78,7 @@ impl Rules {
     }
 }
 
+#[derive(Clone, Copy)]
 enum Found<'a> {
     NoPath,
     NoMethod(&'a [Rule]),
@@ -87,6 +92,10 @@ pub(super) struct Gate {
     pub(super) rules: Rules,
 }
 
+/// Marks a request that a page of the console makes for whoever looks at it and was let in.
+#[derive(Clone, Debug)]
+pub(crate) struct For(pub(crate) Caller);
+
 /// Marks a request that came over no wire: whoever made it has the store itself in hand, and may do
 /// everything.
 #[derive(Clone, Copy, Debug)]
@@ -98,19 +107,13 @@ pub(super) async fn check(
     next: Next,
 ) -> Response {
     let found = gate.rules.of(&request);
-    if let Found::Rule(Rule { role: None, .. }) = found {
-        return next.run(request).await;
+    match found {
+        Found::Rule(rule) if rule.is_page => return for_people(&gate, rule, request, next).await,
+        Found::Rule(Rule { role: None, .. }) => return next.run(request).await,
+        _ => {}
     }
-    let (book, shown) = (&gate.app.book, bearer(request.headers()));
-    let authenticated = match found {
-        _ if request.extensions().get::<ByHand>().is_some() => Ok(Caller::by_hand()),
-        Found::Rule(Rule { lets_in: LetsIn::Schedulers, .. }) => {
-            book.authenticate_worker(shown).await
-        }
-        Found::Rule(Rule { lets_in: LetsIn::Watchers, .. }) => book.authenticate_watcher(shown),
-        _ => book.authenticate(shown).await,
-    };
-    let caller = match authenticated {
+    let lets_in = if let Found::Rule(rule) = found { rule.lets_in } else { LetsIn::default() };
+    let caller = match Shown::by(&request, false).who(&gate.app, lets_in).await {
         Ok(caller) => caller,
         Err(denied) => return Failed::from(denied).into_response(),
     };
@@ -131,6 +134,76 @@ pub(super) async fn check(
         return audited(&gate, rule, caller, request, next).await;
     }
     next.run(request).await
+}
+
+/// What a request shows of who asks.
+enum Shown {
+    /// Who it is was found out before.
+    Known(Caller),
+    Session(String),
+    Token(Option<String>),
+}
+
+impl Shown {
+    /// A browser that signed in may look by its session, and press what stands on a page.
+    fn by(request: &Request, is_page: bool) -> Shown {
+        if request.extensions().get::<ByHand>().is_some() {
+            return Shown::Known(Caller::by_hand());
+        }
+        if let Some(For(caller)) = request.extensions().get() {
+            return Shown::Known(caller.clone());
+        }
+        let token = bearer(request.headers());
+        let by_session = token.is_none() && (is_page || request.method().is_safe());
+        match console::session(request.headers()).filter(|_| by_session) {
+            Some(session) => Shown::Session(session),
+            None => Shown::Token(token.map(str::to_owned)),
+        }
+    }
+
+    async fn who(self, app: &App, lets_in: LetsIn) -> Result<Caller, Denied> {
+        let token = match self {
+            Shown::Known(caller) => return Ok(caller),
+            Shown::Session(session) => {
+                return app.book.authenticate_session(&app.queue, &session).await;
+            }
+            Shown::Token(token) => token,
+        };
+        match lets_in {
+            LetsIn::Callers => app.book.authenticate(token.as_deref()).await,
+            LetsIn::Schedulers => app.book.authenticate_worker(token.as_deref()).await,
+            LetsIn::Watchers => app.book.authenticate_watcher(token.as_deref()),
+        }
+    }
+}
+
+/// A page, or what is pressed on one. What it does for whoever looks at it, it asks of the API,
+/// where it is audited.
+async fn for_people(gate: &Gate, rule: &Rule, mut request: Request, next: Next) -> Response {
+    let asked = console::Asked::from(&request);
+    // A form of another site would act for whoever is signed in here.
+    if !request.method().is_safe() && !is_from_here(request.headers()) {
+        let detail = "this form was not sent by a page of this server";
+        return console::shown(&asked, Failed::new(Code::Forbidden, detail).into_response()).await;
+    }
+    if let Some(role) = rule.role {
+        let caller = Shown::by(&request, true).who(&gate.app, rule.lets_in).await;
+        match caller.and_then(|caller| caller.must_be(role).map(|()| caller)) {
+            Ok(caller) => drop(request.extensions_mut().insert(caller)),
+            Err(denied) => return console::refused(&asked, denied),
+        }
+    }
+    console::shown(&asked, next.run(request).await).await
+}
+
+/// Whether a browser says that a page of ours sent it. That an origin is ours was looked at before
+/// (`host.rs`).
+fn is_from_here(headers: &HeaderMap) -> bool {
+    let site = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
+    match site {
+        Some(site) => site == b"same-origin",
+        None => headers.contains_key(ORIGIN),
+    }
 }
 
 /// What stands after `Bearer`.

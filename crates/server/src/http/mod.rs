@@ -48,6 +48,7 @@ use tokio::time::Instant;
 use crate::auth::{Audit, Book, Denied, Guarded};
 use crate::backups::Backups;
 use crate::bulk::Bulk;
+use crate::console;
 use crate::documents::Documents;
 use crate::health::Watch;
 use crate::sources::Sources;
@@ -56,10 +57,11 @@ use crate::webhooks::Sender;
 use crate::workers::{Plan, Workers};
 
 pub(crate) use connection::{router, serve};
-pub(crate) use gate::ByHand;
+pub(crate) use gate::{ByHand, For};
 pub(crate) use host::Hosts;
 pub(crate) use items::Mode;
 pub(crate) use list::search;
+pub(crate) use reply::{Asked, Failed, Named};
 
 /// What every handler sees.
 #[derive(Debug)]
@@ -69,6 +71,11 @@ pub(crate) struct App {
     pub(crate) book: Arc<Book>,
     pub(crate) audit: Audit,
     hosts: Arc<Hosts>,
+    base_path: String,
+    /// Whether the server speaks TLS.
+    pub(crate) is_secure: bool,
+    /// Keys whose values the console shows to nobody.
+    pub(crate) redacted: Arc<[String]>,
     pub(crate) bulk: Bulk,
     /// Copies that are being made of the store.
     backups: Backups,
@@ -97,6 +104,12 @@ pub(crate) struct Access {
     pub(crate) is_exposed: bool,
     /// Names by which it may be called, besides those of its own machine.
     pub(crate) hosts: Vec<String>,
+    /// The path below which a proxy shows it.
+    pub(crate) base_path: String,
+    /// Whether it speaks TLS.
+    pub(crate) is_secure: bool,
+    /// Keys whose values the console shows to nobody; its own if none.
+    pub(crate) redacted: Vec<String>,
     /// The workers it has, and the secret that lets somebody call them.
     pub(crate) workers: Plan,
 }
@@ -107,7 +120,7 @@ impl App {
         access: Access,
         (watch, sender, documents): (Arc<Watch>, Sender, Arc<Documents>),
     ) -> Result<Arc<App>, Denied> {
-        let Access { given, is_exposed, hosts, workers } = access;
+        let Access { given, is_exposed, hosts, base_path, is_secure, redacted, workers } = access;
         let (shared, secret) = (Arc::clone(&queue), workers.secret.as_deref());
         let book = Book::open(shared, given.as_deref(), secret, is_exposed).await?;
         let stopping = tokio::sync::watch::Sender::new(false);
@@ -123,6 +136,9 @@ impl App {
             sender,
             documents,
             hosts: Arc::new(Hosts::new(is_exposed, hosts)),
+            base_path,
+            is_secure,
+            redacted: console::redacted(redacted),
             stopping,
             stopped_at: OnceLock::new(),
             closing: tokio::sync::watch::Sender::new(false),

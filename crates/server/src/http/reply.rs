@@ -50,11 +50,20 @@ pub(super) fn no_cursor() -> Refusal {
 pub(crate) struct Failed(pub(super) Problem);
 
 impl Failed {
-    pub(super) fn new(code: Code, detail: impl Into<String>) -> Failed {
+    pub(crate) fn new(code: Code, detail: impl Into<String>) -> Failed {
         Failed(Problem::new(code, detail))
     }
 
-    pub(super) fn malformed(detail: impl Into<String>) -> Failed {
+    pub(crate) fn code(&self) -> Code {
+        self.0.code
+    }
+
+    /// What went wrong, and what to do.
+    pub(crate) fn detail(&self) -> &str {
+        &self.0.detail
+    }
+
+    pub(crate) fn malformed(detail: impl Into<String>) -> Failed {
         Failed::new(Code::Malformed, detail)
     }
 
@@ -261,7 +270,7 @@ pub(super) fn read<T: DeserializeOwned + JsonSchema>(bytes: &[u8]) -> Result<T, 
 }
 
 /// What stands after the question mark.
-pub(super) struct Asked<T>(pub(super) T);
+pub(crate) struct Asked<T>(pub(crate) T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
     type Rejection = Failed;
@@ -289,7 +298,7 @@ fn about_query(said: &str) -> String {
 }
 
 /// A name or an id in the path.
-pub(super) struct Named(pub(super) String);
+pub(crate) struct Named(pub(crate) String);
 
 impl<S: Send + Sync> FromRequestParts<S> for Named {
     type Rejection = Failed;

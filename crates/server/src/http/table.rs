@@ -11,6 +11,7 @@ use super::App;
 pub(super) use super::gate::LetsIn;
 use super::gate::Rules;
 pub(super) use crate::auth::Role;
+use crate::console;
 
 /// Everything the API can do lies under this.
 pub(super) const BASE: &str = "/api/v1";
@@ -131,11 +132,13 @@ impl Operation {
 
 /// A route that is no operation: it is not under [`BASE`] and not in the OpenAPI document.
 pub(super) struct Plain {
+    pub(super) method: Method,
     pub(super) path: &'static str,
     /// None if everybody may, without a token too.
     pub(super) role: Option<Role>,
     pub(super) lets_in: LetsIn,
-    /// Answers GET.
+    /// It is for people, who are told in a page what went wrong.
+    pub(super) is_page: bool,
     pub(super) handler: MethodRouter<Arc<App>>,
 }
 
@@ -145,11 +148,19 @@ impl Plain {
         role: Option<Role>,
         handler: MethodRouter<Arc<App>>,
     ) -> Plain {
-        Plain { path, role, lets_in: LetsIn::default(), handler }
+        let (method, lets_in) = (Method::GET, LetsIn::default());
+        Plain { method, path, role, lets_in, is_page: false, handler }
     }
 
     pub(super) fn lets_in(self, lets_in: LetsIn) -> Plain {
         Plain { lets_in, ..self }
+    }
+}
+
+impl From<console::Route> for Plain {
+    fn from(route: console::Route) -> Plain {
+        let console::Route { method, path, role, handler } = route;
+        Plain { method, path, role, lets_in: LetsIn::default(), is_page: true, handler }
     }
 }
 
@@ -164,8 +175,9 @@ pub(super) fn routes(operations: Vec<Operation>, plain: Vec<Plain>) -> (Router<A
             router = router.route(&full, handler.clone());
         }
     }
-    for Plain { path, role, lets_in, handler } in plain {
-        rules.add(path, Method::GET, role, path).lets_in = lets_in;
+    for Plain { method, path, role, lets_in, is_page, handler } in plain {
+        let rule = rules.add(path, method, role, path);
+        (rule.lets_in, rule.is_page) = (lets_in, is_page);
         router = router.route(path, handler);
     }
     (router, rules)

@@ -5,7 +5,6 @@
 //! no rule is written twice. [`find`] chooses which of both it is.
 
 mod announced;
-mod ask;
 mod find;
 mod hand;
 mod here;
@@ -19,8 +18,8 @@ use serde::de::DeserializeOwned;
 use windrow_client::http::Client;
 use windrow_client::repeat::Missed;
 
+pub(super) use crate::ask::Ask;
 pub(super) use announced::{Announced, server_of};
-pub(super) use ask::Ask;
 pub(super) use find::{Whom, server_in};
 pub(super) use hand::Hand;
 pub(super) use here::Here;

@@ -179,8 +179,15 @@ async fn opened(
     open.queue.observe(observed.observers());
     let watch = Arc::new(Watch::new(Arc::clone(&open.queue), config.health));
     let is_exposed = exposed.is_some();
-    let access =
-        Access { given, is_exposed, hosts: config.hosts.clone(), workers: config.workers.clone() };
+    let access = Access {
+        given,
+        is_exposed,
+        hosts: config.hosts.clone(),
+        base_path: config.base_path.clone(),
+        is_secure: config.tls.is_some(),
+        redacted: config.redacted.clone(),
+        workers: config.workers.clone(),
+    };
     let documents = Documents::new(config.documents.clone(), beside, Arc::clone(&open.queue));
     let beside = (watch, config.webhooks.clone(), Arc::new(documents));
     let app = App::open(Arc::clone(&open.queue), access, beside).await?;

@@ -1,4 +1,4 @@
-//! What a command asks, as the API has it.
+//! What a command, or a page of the console, asks of the API.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -118,12 +118,12 @@ impl Ask {
     }
 
     /// Whether sending it twice does no harm.
-    pub(super) fn is_repeatable(&self) -> bool {
+    pub(crate) fn is_repeatable(&self) -> bool {
         self.method.is_safe() || self.headers.iter().any(|(name, _)| *name == REQUEST_ID)
     }
 
     /// The request for a router in this process.
-    pub(super) fn request(self) -> axum::http::Result<Request<Body>> {
+    pub(crate) fn request(self) -> axum::http::Result<Request<Body>> {
         let mut request = Request::builder().method(self.method).uri(self.path);
         request = request.header(HOST, "localhost").header(CONTENT_LENGTH, self.body.len());
         for (name, value) in self.headers {
@@ -141,7 +141,7 @@ impl From<Ask> for http::Ask {
 }
 
 /// What may stand in a path or behind a question mark.
-fn encode(text: &str, into: &mut String) {
+pub(crate) fn encode(text: &str, into: &mut String) {
     // A dot, or two, would lead elsewhere.
     let is_way = matches!(text, "." | "..");
     for byte in text.bytes() {

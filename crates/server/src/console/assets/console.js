@@ -1,0 +1,182 @@
+// The console's only script. Every page reads well without it; with it a page stays fresh, keys
+// work, and lines can be copied.
+"use strict";
+
+const root = document.body.dataset.root;
+const $ = (selector, inside = document) => inside.querySelector(selector);
+const all = (selector, inside = document) => [...inside.querySelectorAll(selector)];
+
+// What needs the script shows itself; what stands in for it goes.
+function ready(inside) {
+  all("[data-hides]", inside).forEach((element) => {
+    all("[required]", element).forEach((field) => (field.required = false));
+    element.hidden = true;
+  });
+  all("[data-copies], [data-selects]", inside).forEach((element) => (element.hidden = false));
+}
+
+// Live parts: what changed is made of what was, so that focus, selection and open details stay.
+function become(was, now) {
+  if (was.nodeType !== now.nodeType || was.nodeName !== now.nodeName
+    || (was.dataset && was.dataset.key !== now.dataset.key)) {
+    was.replaceWith(now);
+    return;
+  }
+  if (was.nodeType !== Node.ELEMENT_NODE) {
+    if (was.nodeValue !== now.nodeValue) was.nodeValue = now.nodeValue;
+    return;
+  }
+  const keeps = (name) => (was.nodeName === "DETAILS" && name === "open") || name === "hidden"
+    || (was === document.activeElement && name === "value") || name === "required";
+  for (const { name } of [...was.attributes]) {
+    if (!now.hasAttribute(name) && !keeps(name)) was.removeAttribute(name);
+  }
+  for (const { name, value } of now.attributes) {
+    if (was.getAttribute(name) !== value && !keeps(name)) was.setAttribute(name, value);
+  }
+  within(was, now);
+}
+
+function within(was, now) {
+  const keyed = new Map();
+  for (const child of was.children) if (child.dataset.key) keyed.set(child.dataset.key, child);
+  let at = was.firstChild;
+  for (const next of [...now.childNodes]) {
+    const known = next.dataset && next.dataset.key && keyed.get(next.dataset.key);
+    if (known && known !== at) {
+      was.insertBefore(known, at);
+      become(known, next);
+    } else if (at) {
+      const following = at.nextSibling;
+      const isKeyed = at.dataset && at.dataset.key;
+      if (isKeyed && next.dataset && next.dataset.key && next.dataset.key !== at.dataset.key) {
+        was.insertBefore(next, at);
+      } else {
+        become(at, next);
+        at = following;
+      }
+    } else {
+      was.appendChild(next);
+    }
+  }
+  while (at) {
+    const following = at.nextSibling;
+    at.remove();
+    at = following;
+  }
+}
+
+function put(part, html) {
+  const was = document.getElementById(part);
+  if (!was) return;
+  const now = was.cloneNode(false);
+  now.innerHTML = html;
+  within(was, now);
+  ready(was);
+}
+
+// The stream: closed while nobody looks, opened again where it was.
+const live = $("#live");
+let stream = null;
+let isPaused = sessionStorage.getItem("paused") === "yes";
+
+function follow() {
+  const page = document.body.dataset.live;
+  const wanted = page !== undefined && !isPaused && !document.hidden;
+  if (live) live.setAttribute("aria-pressed", String(!isPaused));
+  if (wanted && !stream) {
+    stream = new EventSource(`${root}live?page=${encodeURIComponent(page)}`);
+    stream.addEventListener("part", (event) => {
+      const { part, html } = JSON.parse(event.data);
+      put(part, html);
+      document.body.dataset.fresh = String(Date.now());
+    });
+  } else if (!wanted && stream) {
+    stream.close();
+    stream = null;
+  }
+}
+
+function pause() {
+  isPaused = !isPaused;
+  sessionStorage.setItem("paused", isPaused ? "yes" : "no");
+  follow();
+}
+
+// Copying works over plain HTTP too.
+async function copy(text) {
+  if (navigator.clipboard && window.isSecureContext) return navigator.clipboard.writeText(text);
+  const field = document.createElement("textarea");
+  field.value = text;
+  document.body.append(field);
+  field.select();
+  document.execCommand("copy");
+  field.remove();
+}
+
+document.addEventListener("click", async (event) => {
+  const copies = event.target.closest("[data-copies]");
+  if (copies) {
+    await copy(copies.dataset.copies);
+    copies.textContent = "Copied";
+  }
+  if (event.target.closest("#live")) pause();
+  if (event.target.closest("#keys-open")) $("#keys").showModal();
+  const selects = event.target.closest("[data-selects]");
+  if (selects) all("input[name=id]").forEach((box) => (box.checked = selects.checked));
+});
+
+document.addEventListener("change", (event) => {
+  if (event.target.closest("[data-submits]")) event.target.form.requestSubmit();
+});
+
+document.addEventListener("submit", (event) => {
+  const question = event.target.dataset.asks;
+  if (question && !window.confirm(question)) event.preventDefault();
+});
+
+// Keys.
+const ways = { o: "", q: "queue", d: "documents", s: "search", w: "workers" };
+let went = 0;
+
+function row(step) {
+  const rows = all("table.rows tbody tr");
+  if (!rows.length) return;
+  const at = rows.findIndex((each) => each.classList.contains("at"));
+  const next = rows[Math.min(Math.max(at + step, 0), rows.length - 1)];
+  rows.forEach((each) => each.classList.toggle("at", each === next));
+  const open = $("a.open", next) || $("a", next);
+  if (open) open.focus();
+}
+
+document.addEventListener("keydown", (event) => {
+  const isTyping = event.target.closest("input:not([type=checkbox]), select, textarea");
+  if (isTyping || event.ctrlKey || event.metaKey || event.altKey || $("dialog[open]")) return;
+  if (Date.now() - went < 1500 && event.key in ways) {
+    went = 0;
+    window.location.href = root + ways[event.key];
+    return;
+  }
+  went = event.key === "g" ? Date.now() : 0;
+  const does = {
+    "?": () => $("#keys").showModal(),
+    "/": () => $("[data-focus]") && $("[data-focus]").focus(),
+    j: () => row(1),
+    k: () => row(-1),
+    x: () => {
+      const box = $("tr.at input[name=id]");
+      if (box) box.checked = !box.checked;
+    },
+    p: pause,
+  }[event.key];
+  if (!does) return;
+  event.preventDefault();
+  does();
+});
+
+document.addEventListener("visibilitychange", follow);
+window.addEventListener("pagehide", () => stream && stream.close());
+if (live) live.hidden = false;
+if ($("#keys-open")) $("#keys-open").hidden = false;
+ready(document);
+follow();

@@ -1,0 +1,187 @@
+//! The queue monitor of seed 004: live figures, recent jobs, the oldest that waits, and the levers.
+
+use axum::body::Bytes;
+use axum::http::Method;
+use axum::response::Response;
+use maud::{Markup, html};
+use serde_json::{Value, json};
+
+use super::act::{Act, Kind, Sent, back};
+use super::draw::{badge, counted, list, number, short, text, when};
+use super::overview::filtered;
+use super::page::{Page, say, see_other};
+use super::view::View;
+use super::way;
+use crate::ask::Ask;
+use crate::http::Failed;
+
+/// What a minute is for a rate.
+const MINUTE_MS: u64 = 60_000;
+
+pub(super) async fn page(view: View) -> Result<Page, Failed> {
+    let stats = view.see(Ask::get(&["admin", "queue", "stats"])).await?;
+    let queues = view.see(Ask::get(&["queues"])).await?;
+    let resources = view.see(Ask::get(&["resources"])).await?;
+    Ok(view
+        .page("Queue monitor")
+        .part("figures", figures(&view, &stats))
+        .part("levers", levers(&view, &queues, &resources))
+        .part("recent", recent(&view, &stats)))
+}
+
+fn figures(view: &View, stats: &Value) -> Markup {
+    let oldest = &stats["oldestPending"];
+    html! {
+        ul.counts aria-label="Items by status" {
+            @for name in ["pending", "processing", "completed", "failed", "cancelled", "skipped"] {
+                li { (badge(name)) " "
+                    (counted(view, number(&stats["queueStats"], name), way(&["queue"]).with("filter", &filtered(name, "", ""))))
+                }
+            }
+        }
+        p {
+            "Oldest pending: "
+            @match oldest["id"].as_str() {
+                Some(id) => {
+                    a href=(view.to(way(&["queue", id]))) { (text(oldest, "job_type")) " in " (text(oldest, "queue")) }
+                    ", waits since " (when(&oldest["created_at"]))
+                },
+                None => "nothing waits",
+            }
+        }
+    }
+}
+
+/// Pause, rate and concurrency of every queue.
+fn levers(view: &View, queues: &Value, resources: &Value) -> Markup {
+    let all = queues.as_array().map_or(&[][..], Vec::as_slice);
+    html! {
+        h2 { "Queues" }
+        div.scrolls {
+            table {
+                thead { tr { th scope="col" { "Queue" } th.number scope="col" { "Waiting" }
+                    th.number scope="col" { "Running" } th scope="col" { "Hand-out" }
+                    th scope="col" { "At once in a group" } th scope="col" { "At most in a minute" } } }
+                tbody { @for queue in all { (lever(view, queue, resources)) } }
+            }
+        }
+    }
+}
+
+fn lever(view: &View, queue: &Value, resources: &Value) -> Markup {
+    let (name, settings) = (text(queue, "queue"), &queue["settings"]);
+    let is_paused =
+        list(queue, "paused").iter().any(|p| p["stage"].is_null() && p["tenant"].is_null());
+    let group = settings["group_limit"].as_u64().map(|n| n.to_string()).unwrap_or_default();
+    let resource = text(settings, "resource");
+    let known = resources.as_array().into_iter().flatten();
+    let known = known.filter(|known| text(known, "resource") == resource && !resource.is_empty());
+    let rate = known.map(|known| &known["limits"]["rate"]).next();
+    let per_minute = rate.filter(|rate| rate.is_object()).map(|rate| {
+        (number(rate, "count") * MINUTE_MS / number(rate, "per_ms").max(1)).to_string()
+    });
+    let pause = match is_paused {
+        true => Act::post("Resume", &["queues", name, "resume"])
+            .with(json!({}))
+            .says("It hands out work again."),
+        false => Act::post("Pause", &["queues", name, "pause"])
+            .with(json!({}))
+            .says("It hands out nothing; what runs goes on."),
+    };
+    html! {
+        tr data-key=(name) {
+            th scope="row" { a href=(view.to(way(&["queue"]).with("filter", &filtered("", name, "")))) { (name) } }
+            td.number { (number(queue, "pending")) }
+            td.number { (number(queue, "processing")) }
+            td {
+                @if is_paused { span.badge.paused { "‖ paused" } " " }
+                (pause.button(view))
+            }
+            td {
+                (Act::new("Set", Method::PUT, &["queues", name, "settings"]).with(settings.clone())
+                    .field(("group_limit", "items"), Kind::Number, group)
+                    .says("It holds from the next claim on.").button(view))
+            }
+            td {
+                form.act method="post" action=(view.to("admin/rate")) {
+                    (back(view))
+                    input type="hidden" name="queue" value=(name);
+                    label { span { "items" }
+                        input type="number" min="1" name="per_minute" value=[per_minute]; }
+                    button type="submit" { "Set" }
+                }
+            }
+        }
+    }
+}
+
+/// Says how many items of a queue may be handed out in a minute: the rate of a resource of its own,
+/// or of the one that it needs already.
+pub(super) async fn rate(view: View, body: Bytes) -> Result<Response, Failed> {
+    let sent = Sent::read(&body);
+    let queue = sent.get("queue").unwrap_or_default();
+    let mut settings = view.see(Ask::get(&["queues", queue, "settings"])).await?;
+    let resource = match text(&settings, "resource") {
+        "" => format!("queue.{queue}"),
+        known => known.to_owned(),
+    };
+    let wanted = sent.get("per_minute").and_then(|digits| digits.trim().parse::<u32>().ok());
+    let done = match wanted {
+        Some(count) => {
+            let rate = json!({ "rate": { "count": count, "per_ms": MINUTE_MS } });
+            settings["resource"] = json!(resource);
+            put(&view, &["resources", &resource], &rate).await?;
+            put(&view, &["queues", queue, "settings"], &settings).await
+        }
+        None => put(&view, &["resources", &resource], &json!({})).await,
+    };
+    let said = match (done, wanted) {
+        (Err(failed), _) => format!("Not done: {}", failed.detail()),
+        (Ok(()), Some(count)) => format!("{queue}: at most {count} in a minute from now on."),
+        (Ok(()), None) => format!("{queue}: as many as workers take."),
+    };
+    let mut response = see_other(&view.to(sent.page("back").unwrap_or("admin/queue-monitor")));
+    say(response.headers_mut(), &said);
+    Ok(response)
+}
+
+async fn put(view: &View, path: &[&str], body: &Value) -> Result<(), Failed> {
+    let ask = Ask::put(path).json(body).map_err(|error| Failed::malformed(error.to_string()))?;
+    view.ask(ask).await.map(drop)
+}
+
+fn recent(view: &View, stats: &Value) -> Markup {
+    html! {
+        h2 { "Recent jobs" }
+        div.scrolls {
+            table.rows {
+                thead { tr { th scope="col" { "Created" } th scope="col" { "Job" } th scope="col" { "Status" }
+                    th.number scope="col" { "Attempts" } th scope="col" { "Error" }
+                    th scope="col" { span.unseen { "Do" } } } }
+                tbody {
+                    @for job in list(stats, "recentJobs") {
+                        @let status = text(job, "status").to_lowercase();
+                        @let id = text(job, "id");
+                        tr data-key=(id) {
+                            td { (when(&job["created_at"])) }
+                            td { a.open href=(view.to(way(&["queue", id]))) { (text(job, "job_type")) }
+                                div.minor { (text(job, "queue")) " · " (text(job, "stage")) } }
+                            td { (badge(&status)) }
+                            td.number { (number(job, "attempts")) "/" (number(job, "max_attempts")) }
+                            td.wide { (short(text(job, "error_message"), 160)) }
+                            td.acts {
+                                @if matches!(status.as_str(), "failed" | "cancelled" | "completed" | "skipped") {
+                                    (Act::post("Retry", &["queue", id, "retry"]).with(json!({}))
+                                        .says("It is in line again.").button(view))
+                                } @else {
+                                    (Act::post("Cancel", &["queue", id, "cancel"])
+                                        .asks("Cancel this job?").says("It is cancelled.").button(view))
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

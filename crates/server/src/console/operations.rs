@@ -1,0 +1,217 @@
+//! Doing something to many items: counted first, then done in the background.
+//!
+//! Pressing a button counts what it would touch (a dry run of the API). The page of that count is
+//! the question; pressing again does it, and the same page shows how far it is.
+
+use axum::body::Bytes;
+use axum::response::{IntoResponse as _, Response};
+use maud::{Markup, html};
+use serde_json::{Value, json};
+
+use super::act::{Act, Sent, back};
+use super::draw::{badge, bar, class, copied, grouped, number, text, when};
+use super::overview::worded;
+use super::page::{Page, say, see_other};
+use super::view::View;
+use super::way;
+use crate::ask::Ask;
+use crate::auth::Role;
+use crate::http::{Failed, Named};
+
+/// What can be done to many, as the buttons say it.
+pub(super) const VERBS: [(&str, &str); 4] = [
+    ("retry", "Retry"),
+    ("cancel", "Cancel"),
+    ("delete", "Delete"),
+    ("prioritise", "Re-prioritise"),
+];
+
+/// A button that asks how many it would touch.
+pub(super) fn button(view: &View, verb: &str, name: &str, filter: &str) -> Markup {
+    html! {
+        form.act method="post" action=(view.to("operations")) {
+            (back(view))
+            input type="hidden" name="verb" value=(verb);
+            input type="hidden" name="filter" value=(filter);
+            button type="submit" { (name) }
+        }
+    }
+}
+
+/// Counts what would be touched, and shows it; or does it to what was selected, of which everybody
+/// saw how many there are.
+pub(super) async fn begin(view: View, body: Bytes) -> Result<Response, Failed> {
+    let sent = Sent::read(&body);
+    let verb = sent.get("verb").unwrap_or_default();
+    let filter = match sent.get("which") {
+        Some("all") => sent.get("matching"),
+        Some(_) => None,
+        None => sent.get("filter"),
+    };
+    let Some(filter) = filter else { return to_selected(&view, &sent, verb).await };
+    let mut wanted = json!({ "verb": verb, "filter": filter, "dry_run": true });
+    if filter.is_empty() {
+        wanted["all"] = json!(true);
+    }
+    priority(&sent, verb, &mut wanted);
+    let ask = Ask::post(&["operations"]).json(&wanted);
+    let begun = match view.see(ask.map_err(|error| Failed::malformed(error.to_string()))?).await {
+        Ok(begun) => begun,
+        Err(failed) => {
+            let mut response = see_other(&view.to(sent.page("back").unwrap_or_default()));
+            say(response.headers_mut(), &format!("Not done: {}", failed.detail()));
+            return Ok(response);
+        }
+    };
+    Ok(see_other(&view.to(way(&["operations", text(&begun, "id")]))).into_response())
+}
+
+fn priority(sent: &Sent, verb: &str, wanted: &mut Value) {
+    let priority = sent.get("priority").and_then(|digits| digits.trim().parse::<u8>().ok());
+    if verb == "prioritise" {
+        wanted["priority"] = json!(priority.unwrap_or(8));
+    }
+}
+
+/// Does it to each of some items, which are those of one page at most.
+async fn to_selected(view: &View, sent: &Sent, verb: &str) -> Result<Response, Failed> {
+    let selected: Vec<&str> = sent.all("id").collect();
+    let (mut done, mut refused, mut why) = (0, 0, None);
+    for id in &selected {
+        let ask = match verb {
+            "delete" => Ok(Ask::delete(&["queue", id])),
+            "prioritise" => {
+                let mut body = json!({});
+                priority(sent, verb, &mut body);
+                Ask::post(&["queue", id, "prioritise"]).json(&body)
+            }
+            "retry" => Ask::post(&["queue", id, "retry"]).json(&json!({})),
+            _ => Ok(Ask::post(&["queue", id, "cancel"])),
+        };
+        match view.ask(ask.map_err(|error| Failed::malformed(error.to_string()))?).await {
+            Ok(_) => done += 1,
+            Err(failed) => {
+                refused += 1;
+                why.get_or_insert(failed.detail().to_owned());
+            }
+        }
+    }
+    let name = VERBS.iter().find(|(name, _)| *name == verb).map_or("Done", |(_, name)| name);
+    let said = match (selected.is_empty(), why) {
+        (true, _) => "Nothing is selected.".to_owned(),
+        (_, None) => format!("{name}: {done} done."),
+        (_, Some(why)) => format!("{name}: {done} done, {refused} not: {why}"),
+    };
+    let mut response = see_other(&view.to(sent.page("back").unwrap_or("queue")));
+    say(response.headers_mut(), &said);
+    Ok(response)
+}
+
+pub(super) async fn page(view: View, Named(id): Named) -> Result<Page, Failed> {
+    let operation = view.see(Ask::get(&["operations", &id])).await?;
+    let verb = text(&operation, "verb");
+    let name = VERBS.iter().find(|(known, _)| *known == verb).map_or("Change", |(_, name)| name);
+    let page = view.page(format!("{name} many"));
+    Ok(page.part("operation", shown(&view, &operation, name)))
+}
+
+fn shown(view: &View, operation: &Value, name: &str) -> Markup {
+    let state = text(operation, "state");
+    let (matched, done) = (number(operation, "matched"), number(operation, "done"));
+    let refused = number(operation, "refused");
+    let is_count = operation["dry_run"] == true;
+    let is_over = !operation["ended_at"].is_null();
+    let filter = said(&operation["filter"]);
+    let (count, verb) = (grouped(matched), text(operation, "verb"));
+    html! {
+        section.operation {
+            p.big {
+                @if is_count && !is_over { "Counting… " b { (count) } " so far" }
+                @else if is_count { b { (count) } " items match" }
+                @else if is_over { b { (grouped(done)) } " done"
+                    @if refused > 0 { ", " b { (grouped(refused)) } " not" } }
+                @else { b { (grouped(done)) } " of " (count) " so far" }
+            }
+            p { "Filter: "
+                a href=(view.to(way(&["queue"]).with("filter", &filter))) {
+                    @if filter.is_empty() { "everything" } @else { code { (filter) } }
+                }
+                @if let Some(priority) = operation["priority"].as_u64() { " · priority " (priority) }
+            }
+            @if !is_count { (bar(done, refused, matched.max(1), &format!("{done} of {matched}"))) }
+            p { span.badge.(class(state)) { (state) } " begun " (when(&operation["started_at"])) }
+            @if let Some(message) = operation["message"].as_str() { p.wrong { (message) } }
+            @if let Some(refusals) = operation["refusals"].as_object().filter(|r| !r.is_empty()) {
+                h2 { "Not done" }
+                table {
+                    tbody {
+                        @for (code, count) in refusals {
+                            tr {
+                                th scope="row" {
+                                    a href=(view.to(format!("docs/errors/{code}.md"))) { (code) }
+                                }
+                                td.number { (count) }
+                            }
+                        }
+                    }
+                }
+            }
+            @if view.may(Role::Operator) {
+                @if is_count && is_over && matched > 0 { (again(view, operation, name, matched)) }
+                @if !is_over {
+                    (Act::post("Stop", &["operations", text(operation, "id"), "cancel"])
+                        .says("It stops; what is done stays done.").button(view))
+                }
+            }
+            @if is_count && is_over && matched == 0 { p.note { "Nothing is to be done." } }
+            p { a href=(view.to("queue")) { "To the queue" } }
+            (copied("By hand", &format!("windrow {verb} --filter '{}'", super::act::quoted(&filter))))
+            @if verb == "retry" && !is_count { p.note { "Each failed item is in line again: " (badge("pending")) } }
+        }
+    }
+}
+
+/// The button that does what was counted.
+fn again(view: &View, operation: &Value, name: &str, matched: u64) -> Markup {
+    let filter = said(&operation["filter"]);
+    html! {
+        form.act method="post" action=(view.to("operations/confirm")) {
+            input type="hidden" name="verb" value=(text(operation, "verb"));
+            input type="hidden" name="filter" value=(filter);
+            @if let Some(priority) = operation["priority"].as_u64() {
+                input type="hidden" name="priority" value=(priority);
+            }
+            button.strong type="submit" { (name) " " (grouped(matched)) " items" }
+        }
+    }
+}
+
+/// Does it.
+pub(super) async fn confirm(view: View, body: Bytes) -> Result<Response, Failed> {
+    let sent = Sent::read(&body);
+    let verb = sent.get("verb").unwrap_or_default();
+    let filter = sent.get("filter").unwrap_or_default();
+    let mut wanted = json!({ "verb": verb, "filter": filter });
+    if filter.is_empty() {
+        wanted["all"] = json!(true);
+    }
+    priority(&sent, verb, &mut wanted);
+    let ask = Ask::post(&["operations"]).json(&wanted);
+    let begun = view.see(ask.map_err(|error| Failed::malformed(error.to_string()))?).await?;
+    Ok(see_other(&view.to(way(&["operations", text(&begun, "id")]))).into_response())
+}
+
+/// A filter by its fields, as people write it.
+fn said(filter: &Value) -> String {
+    let fields = filter.as_object().into_iter().flatten();
+    let words = fields.filter_map(|(key, value)| {
+        let value = value.as_str()?;
+        Some(match key.as_str() {
+            "q" => format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\"")),
+            // Several of them stand with commas between them.
+            "status" => format!("status:{value}"),
+            key => format!("{key}:{}", worded(value)),
+        })
+    });
+    words.collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,369 @@
+//! The overview: is it healthy, what waits, what failed, and what to press.
+
+use maud::{Markup, html};
+use serde_json::Value;
+use windrow_wire::problem::Code;
+
+use super::draw::{
+    Line, age_ms, chart, class, copied, counted, grouped, list, missing, number, short, spark,
+    text, when,
+};
+use super::operations;
+use super::page::Page;
+use super::view::View;
+use super::way;
+use crate::ask::Ask;
+use crate::auth::Role;
+use crate::http::Failed;
+
+/// Minutes that a sparkline shows, and a rate is taken over.
+const SPARK: usize = 30;
+const RATE: usize = 5;
+
+/// Groups of failures that are shown.
+const GROUPS: usize = 12;
+
+pub(super) async fn page(view: View) -> Result<Page, Failed> {
+    let queues = view.see(Ask::get(&["queues"])).await?;
+    let page = view.page("Overview");
+    let health = health(&view).await;
+    if queues.as_array().is_none_or(Vec::is_empty) {
+        return Ok(page.part("health", health).part("queues", nothing_yet(&view)));
+    }
+    let flow = match view.may_see(Ask::get(&["flow"])).await {
+        Ok(flow) => flow.unwrap_or_default(),
+        Err(failed) if failed.code() == Code::NotFound => Value::Null,
+        Err(failed) => return Err(failed),
+    };
+    let workers = view.see(Ask::get(&["workers"])).await?;
+    Ok(page
+        .part("health", health)
+        .part("queues", self::queues(&view, &queues, &flow, &workers))
+        .part("charts", charts(&flow))
+        .part("failures", failures(&view).await))
+}
+
+/// What is not as it should be, each with its remedy.
+async fn health(view: &View) -> Markup {
+    let health = match view.may_see(Ask::get(&["health"])).await {
+        Ok(Some(health)) => health,
+        // It is about all tenants.
+        Ok(None) => return html! {},
+        Err(failed) => return missing("The health of the server", &failed),
+    };
+    let checks = list(&health, "checks");
+    let (status, bad): (_, Vec<&Value>) =
+        (text(&health, "status"), checks.iter().filter(|c| text(c, "status") != "green").collect());
+    let (sign, says) = match status {
+        "green" => ("✓", "All is well"),
+        "yellow" => ("!", "Something wants attention"),
+        _ => ("✕", "Something is wrong"),
+    };
+    html! {
+        section.health.(class(status)) aria-label="Health" {
+            p.state role="status" {
+                span aria-hidden="true" { (sign) } " " (says)
+                @if bad.is_empty() { " · " (checks.len()) " checks" }
+            }
+            @if !bad.is_empty() {
+                ul {
+                    @for check in &bad {
+                        li {
+                            b { (text(check, "check").replace('_', " ")) } ": "
+                            (text(check, "says"))
+                            @let remedy = text(check, "remedy");
+                            @if !remedy.is_empty() { br; span.remedy { "→ " (remedy) } }
+                        }
+                    }
+                }
+            }
+            details {
+                summary { "All checks" }
+                table {
+                    tbody {
+                        @for check in checks {
+                            tr {
+                                th scope="row" { (text(check, "check").replace('_', " ")) }
+                                td { span.dot.(class(text(check, "status"))) { (text(check, "status")) } }
+                                td { (text(check, "says")) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Every queue, and every stage of which something is known.
+fn queues(view: &View, queues: &Value, flow: &Value, workers: &Value) -> Markup {
+    let all = queues.as_array().map_or(&[][..], Vec::as_slice);
+    let of_flow = |queue: &str| {
+        list(flow, "queues")
+            .iter()
+            .find(|flow| text(flow, "queue") == queue)
+            .unwrap_or(&Value::Null)
+    };
+    html! {
+        section aria-labelledby="queues-title" {
+            h2 #queues-title { "Queues" }
+            div.scrolls {
+                table.queues {
+                    thead {
+                        tr {
+                            th scope="col" { "Queue" }
+                            th.number scope="col" { "Waiting" }
+                            th.number scope="col" { "Running" }
+                            th.number scope="col" { "Failed" }
+                            th.number scope="col" { "Done" }
+                            th.number scope="col" { "Done/min" }
+                            th scope="col" { "Oldest waiting" }
+                            th.number scope="col" { "Workers" }
+                            th scope="col" { "Last " (SPARK) " min" }
+                        }
+                    }
+                    tbody {
+                        @for queue in all {
+                            @let name = text(queue, "queue");
+                            (row(view, queue, of_flow(name), works_on(workers, name)))
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn row(view: &View, queue: &Value, flow: &Value, workers: usize) -> Markup {
+    let name = text(queue, "queue");
+    let filter = |status: &str| way(&["queue"]).with("filter", &filtered(status, name, ""));
+    let waiting = &queue["waiting_since"];
+    let late = age_ms(waiting).is_some_and(|ms| ms > 60_000);
+    html! {
+        tr {
+            th scope="row" {
+                a href=(view.to(way(&["queue"]).with("filter", &filtered("", name, "")))) { (name) }
+                @if !list(queue, "paused").is_empty() { " " span.badge.paused { "‖ paused" } }
+            }
+            td.number { (counted(view, number(queue, "pending"), filter("pending"))) }
+            td.number { (counted(view, number(queue, "processing"), filter("processing"))) }
+            td.number.bad[number(queue, "failed") > 0] {
+                (counted(view, number(queue, "failed"), filter("failed")))
+            }
+            td.number { (counted(view, number(queue, "completed"), filter("completed"))) }
+            td.number { (per_minute(flow)) }
+            td.late[late] {
+                @if waiting.is_null() { span.none { "–" } } @else { (when(waiting)) }
+            }
+            td.number {
+                a.count.zero[workers == 0] href=(view.to("workers")) { (workers) }
+                @if workers == 0 && number(queue, "pending") > 0 {
+                    " " span.hint title="Nobody claims from this queue" { "!" }
+                }
+            }
+            td { (spark(&lately(flow, "went_well"), &format!("done per minute in {name}"))) }
+        }
+        @for stage in list(flow, "stages") {
+            @let stage_name = text(stage, "stage");
+            @let went = lately(stage, "went_well");
+            @if went.iter().chain(&lately(stage, "failed")).any(|count| *count > 0.0)
+                || stage["pending"].is_u64() || stage["waiting"].is_u64() {
+                tr.stage {
+                    th scope="row" {
+                        a href=(view.to(way(&["queue"]).with("filter", &filtered("", name, stage_name)))) {
+                            (stage_name)
+                        }
+                    }
+                    td.number { (of_stage(view, stage, "waiting", &filtered("pending", name, stage_name))) }
+                    td.number { (of_stage(view, stage, "running", &filtered("processing", name, stage_name))) }
+                    td.number {
+                        a.count href=(view.to(way(&["queue"]).with("filter", &filtered("failed", name, stage_name)))) {
+                            "failed"
+                        }
+                    }
+                    td {}
+                    td.number { (per_minute(stage)) }
+                    td { @if !stage["waiting_since"].is_null() { (when(&stage["waiting_since"])) } }
+                    td {}
+                    td { (spark(&went, &format!("done per minute in {name}, {stage_name}"))) }
+                }
+            }
+        }
+    }
+}
+
+fn of_stage(view: &View, stage: &Value, field: &str, filter: &str) -> Markup {
+    match stage[field].as_u64() {
+        Some(count) => counted(view, count, way(&["queue"]).with("filter", filter)),
+        None => html! { span.none { "–" } },
+    }
+}
+
+/// Workers that take from a queue.
+fn works_on(workers: &Value, queue: &str) -> usize {
+    let asks = |worker: &&Value| {
+        let queues = list(worker, "queues");
+        queues.is_empty() || queues.iter().any(|asked| asked.as_str() == Some(queue))
+    };
+    workers.as_array().map_or(0, |workers| workers.iter().filter(asks).count())
+}
+
+/// A filter in the grammar that people write.
+pub(super) fn filtered(status: &str, queue: &str, stage: &str) -> String {
+    let words = [("status", status), ("queue", queue), ("stage", stage)];
+    let words = words.iter().filter(|(_, value)| !value.is_empty());
+    words.map(|(key, value)| format!("{key}:{}", worded(value))).collect::<Vec<_>>().join(" ")
+}
+
+/// A value as it stands in a filter: in quotes if it would be read as something else.
+pub(super) fn worded(value: &str) -> String {
+    let is_plain = |letter: char| !letter.is_whitespace() && !matches!(letter, '"' | '\\' | ':');
+    match !value.is_empty() && value.chars().all(is_plain) {
+        true => value.to_owned(),
+        false => format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\"")),
+    }
+}
+
+/// The last minutes of something that is counted by the minute.
+fn lately(of: &Value, field: &str) -> Vec<f64> {
+    let all = list(of, field);
+    let all = &all[all.len().saturating_sub(SPARK)..];
+    all.iter().map(|count| count.as_f64().unwrap_or_default()).collect()
+}
+
+/// What is done in a minute, on average over the last full ones.
+fn per_minute(of: &Value) -> String {
+    let all = lately(of, "went_well");
+    let Some((_, full)) = all.split_last() else { return "–".to_owned() };
+    let last = &full[full.len().saturating_sub(RATE)..];
+    match last.len() {
+        0 => "–".to_owned(),
+        count => grouped((last.iter().sum::<f64>() / count as f64).round() as u64),
+    }
+}
+
+/// How it went in the last hour.
+fn charts(flow: &Value) -> Markup {
+    let minutes: Vec<String> =
+        list(flow, "at").iter().map(|at| short_time(at.as_str().unwrap_or_default())).collect();
+    if minutes.is_empty() {
+        return html! {};
+    }
+    let of = |field: &str| -> Vec<Option<f64>> {
+        list(&flow["all"], field).iter().map(Value::as_f64).collect()
+    };
+    let (enqueued, done, failed) = (of("enqueued"), of("went_well"), of("failed"));
+    let (wait, run) = (of("wait_ms"), of("run_ms"));
+    html! {
+        section.charts aria-label="The last hour" {
+            (chart("Throughput", "/min", &minutes, &[
+                Line { name: "enqueued", class: "second", values: &enqueued },
+                Line { name: "done", class: "first", values: &done },
+            ]))
+            (chart("Failed attempts", "/min", &minutes, &[
+                Line { name: "failed", class: "bad", values: &failed },
+            ]))
+            @if wait.iter().chain(&run).any(Option::is_some) {
+                (chart("Latency", "ms", &minutes, &[
+                    Line { name: "waited", class: "second", values: &wait },
+                    Line { name: "ran", class: "first", values: &run },
+                ]))
+            }
+        }
+    }
+}
+
+/// The hours and minutes of a time.
+fn short_time(at: &str) -> String {
+    at.split_once('T').map_or(at, |(_, time)| time.get(..5).unwrap_or(time)).to_owned()
+}
+
+/// What failed, the same together.
+async fn failures(view: &View) -> Markup {
+    let failures = match view.see(Ask::get(&["failures"])).await {
+        Ok(failures) => failures,
+        Err(failed) => return missing("Failures", &failed),
+    };
+    let groups = list(&failures, "groups");
+    html! {
+        section aria-labelledby="failures-title" {
+            h2 #failures-title { "Failures" }
+            @if groups.is_empty() { p.note { "Nothing has failed that is still kept." } }
+            @else {
+                div.scrolls {
+                    table {
+                        thead {
+                            tr {
+                                th.number scope="col" { "Items" }
+                                th scope="col" { "What" }
+                                th scope="col" { "Where" }
+                                th scope="col" { "Last" }
+                                th scope="col" { "Mend" }
+                            }
+                        }
+                        tbody {
+                            @for group in groups.iter().take(GROUPS) {
+                                @let filter = text(group, "filter");
+                                tr {
+                                    td.number {
+                                        (counted(view, number(group, "items"), way(&["queue"]).with("filter", filter)))
+                                    }
+                                    td.wide {
+                                        a href=(view.to(way(&["queue", text(group, "example")]))) {
+                                            (short(text(group, "says"), 160))
+                                        }
+                                    }
+                                    td { (text(group, "queue")) " · " (text(group, "stage")) }
+                                    td { (when(&group["last_at"])) }
+                                    td {
+                                        @if view.may(Role::Operator) {
+                                            (operations::button(view, "retry", "Retry all", filter))
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+                @if failures["partial"] == true {
+                    p.note { "Of the newest " (grouped(number(&failures, "looked_at"))) " failed items." }
+                }
+            }
+        }
+    }
+}
+
+/// A server that has nothing yet teaches how to give it something.
+fn nothing_yet(view: &View) -> Markup {
+    html! {
+        section.teaches aria-label="Begin" {
+            h2 { "Nothing is here yet" }
+            p { "Three ways to put something in. Each line can be pasted as it is." }
+            h3 { "A folder of documents" }
+            (copied("", "windrow add ./papers"))
+            p.note { "Reads, cuts, embeds and links them; " a href=(view.to("search")) { "search" }
+                " finds what they say. " code { "windrow up ./papers" } " keeps watching." }
+            h3 { "Work for a queue" }
+            (copied("", "windrow enqueue --queue thumbs --payload '{\"path\":\"a.png\"}'"))
+            (copied("", "windrow work --queue thumbs -- ./make-thumbnail.sh"))
+            h3 { "From any program" }
+            (copied("", "curl -X POST http://127.0.0.1:7117/api/v1/queues/thumbs/items \
+                -H 'content-type: application/json' -d '{\"payload\":{\"path\":\"a.png\"}}'"))
+            p.note { "All of it is described under " a href=(view.to("docs")) { "API" } "." }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_reads_as_it_was_meant() {
+        let said = filtered("failed", "a b", "x:\"y\"\\");
+        let read = windrow_wire::filter::parse(&said).expect("our own grammar");
+        assert_eq!(read.queue.as_deref(), Some("a b"));
+        assert_eq!(read.stage.as_deref(), Some("x:\"y\"\\"));
+        assert_eq!(filtered("", "plain", ""), "queue:plain");
+    }
+}
