@@ -41,7 +41,7 @@ pub(super) async fn page(
     let exact: HashMap<&str, &RawValue> = serde_json::from_slice(&body).unwrap_or_default();
     let page = view.page(short(&named(&item), 80)).beside(badge(text(&item, "status")));
     let page = page
-        .part("explain", explain(&view, &id).await)
+        .part("explain", explain(&view, &id, &item).await)
         .part("facts", facts(&view, &item))
         .part("timeline", timeline(&item));
     let page = match item["children"].is_object() {
@@ -54,7 +54,7 @@ pub(super) async fn page(
 }
 
 /// Why it is where it is, and what would move it.
-async fn explain(view: &View, id: &str) -> Markup {
+async fn explain(view: &View, id: &str, item: &Value) -> Markup {
     let explained = match view.see(Ask::get(&["queue", id, "explain"])).await {
         Ok(explained) => explained,
         Err(failed) => return missing("Why it is where it is", &failed),
@@ -62,6 +62,7 @@ async fn explain(view: &View, id: &str) -> Markup {
     html! {
         section.explain aria-label="Explain" {
             h2 { "Why it is " (text(&explained, "status")) }
+            @if let Some(said) = said_last(item) { p.error { (short(said, 1_000)) } }
             ul {
                 @for reason in list(&explained, "reasons") {
                     li {
@@ -79,6 +80,13 @@ async fn explain(view: &View, id: &str) -> Markup {
             }
         }
     }
+}
+
+/// What went wrong last, or why it ended as it did.
+fn said_last(item: &Value) -> Option<&str> {
+    let failed = list(item, "stages").iter().rev();
+    let mut failed = failed.filter_map(|stage| stage["error"]["message"].as_str());
+    item["error"]["message"].as_str().or_else(|| failed.next()).or(item["reason"].as_str())
 }
 
 /// What else a reason says.

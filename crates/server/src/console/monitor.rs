@@ -30,7 +30,7 @@ pub(super) async fn page(view: View) -> Result<Page, Failed> {
 }
 
 fn figures(view: &View, stats: &Value) -> Markup {
-    let oldest = &stats["oldestPending"];
+    let oldest = &stats["oldestPendingJob"];
     html! {
         ul.counts aria-label="Items by status" {
             @for name in ["pending", "processing", "completed", "failed", "cancelled", "skipped"] {

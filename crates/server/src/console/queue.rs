@@ -243,15 +243,15 @@ fn row(view: &View, item: &Value, acts: bool) -> Markup {
 
 /// What an item is about, as far as it says so.
 pub(super) fn named(item: &Value) -> String {
-    let said = ["source_info", "key", "ref"].into_iter().map(|field| text(item, field));
-    let said = said.filter(|said| !said.is_empty()).next();
     let kind = match text(item, "kind") {
         "" => "item",
         kind => kind,
     };
-    match said {
-        Some(said) => short(said, 120),
-        None => format!("{kind} {}", text(item, "id")),
+    match (text(item, "source_info"), text(item, "key"), text(item, "ref")) {
+        ("", "", "") => format!("{kind} {}", text(item, "id")),
+        ("", "", reference) => format!("{kind} {}", short(reference, 12)),
+        ("", key, _) => short(key, 120),
+        (info, _, _) => short(info, 120),
     }
 }
 
