@@ -5,6 +5,7 @@
 
 mod cargo;
 mod codegen;
+mod console;
 mod delegate;
 mod deny;
 mod setup;
@@ -33,6 +34,7 @@ const VERBS: &[Verb] = &[
     tidy::VERB,
     deny::VERB,
     codegen::VERB,
+    console::VERB,
     delegate::CRASH,
     delegate::SIM,
     delegate::PLANTED,

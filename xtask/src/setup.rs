@@ -4,9 +4,11 @@
 
 pub(crate) mod arcadedb;
 mod brokers;
+pub(crate) mod browser;
 pub(crate) mod capnp;
 mod debian;
 pub(crate) mod examples;
+pub(crate) mod node;
 pub(crate) mod onnx;
 mod peers;
 pub(crate) mod postgres;
@@ -49,6 +51,9 @@ pub(crate) enum Need {
     Jq,
     Poppler,
     Tesseract,
+    Chromium,
+    Node,
+    BrowserPackages,
 }
 
 /// Looks for every need and installs what is missing.
@@ -99,6 +104,9 @@ impl Need {
             Need::Jq => "jq, for examples/thumbnails",
             Need::Poppler => "poppler, which reads PDFs",
             Need::Tesseract => "tesseract, which reads pictures of text",
+            Need::Chromium => "Chromium, for tests of the console",
+            Need::Node => "node of version 20 or newer, with npm",
+            Need::BrowserPackages => "Playwright and axe-core, for tests of the console",
         }
     }
 
@@ -126,6 +134,9 @@ impl Need {
             Need::Jq => "the Debian package `jq`, seconds",
             Need::Poppler => "the Debian package `poppler-utils`, seconds",
             Need::Tesseract => "the Debian package `tesseract-ocr`, half a minute",
+            Need::Chromium => "the Debian package `chromium`, half a minute",
+            Need::Node => "a wheel, 60 MB, unpacked once into the target directory, seconds",
+            Need::BrowserPackages => "npm packages, once into the target directory, seconds",
         }
     }
 
@@ -152,6 +163,9 @@ impl Need {
             Need::Jq => examples::JQ.is_here(),
             Need::Poppler => debian::POPPLER.is_here(),
             Need::Tesseract => debian::TESSERACT.is_here(),
+            Need::Chromium => browser::chromium_is_here(),
+            Need::Node => node::is_here(),
+            Need::BrowserPackages => browser::packages_are_here(),
         }
     }
 
@@ -180,6 +194,9 @@ impl Need {
             Need::Jq => examples::JQ.install(),
             Need::Poppler => debian::POPPLER.install(),
             Need::Tesseract => debian::TESSERACT.install(),
+            Need::Chromium => browser::install_chromium(),
+            Need::Node => node::install(),
+            Need::BrowserPackages => browser::install_packages(),
         }
     }
 }
@@ -224,7 +241,8 @@ mod tests {
         let builders = [Rustfmt, Clippy, CargoDeny, Capnp, CapnpcRust];
         let servers = [Postgres15, Postgres18, PgBouncer, Schemathesis, PythonTools, Peers];
         let others = [Redis, Beanstalkd, Nats, ArcadeDb, Onnx, Netpbm, Jq, Poppler, Tesseract];
-        for need in builders.into_iter().chain(servers).chain(others) {
+        let browsers = [Chromium, Node, BrowserPackages];
+        for need in builders.into_iter().chain(servers).chain(others).chain(browsers) {
             assert!(!need.price().is_empty(), "{}", need.name());
         }
     }

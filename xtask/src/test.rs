@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 
 use crate::setup::{self, Need, arcadedb, examples, onnx, postgres, python, schemathesis};
-use crate::{Verb, cargo, codegen, delegate, deny, suites, tidy};
+use crate::{Verb, cargo, codegen, console, delegate, deny, suites, tidy};
 
 pub(crate) const VERB: Verb = Verb {
     name: "test",
@@ -39,6 +39,8 @@ Installs what is missing (and says so), then runs, cheapest failure first:
             and examples/python-worker
   examples  examples/rust-worker, and examples/thumbnails with netpbm and jq from
             Debian, against target/debug/windrow
+  console   the web console in Chromium from Debian, with Playwright and axe-core from npm,
+            on both stores (cargo xtask console)
   otel      lint and tests of the server with traces (--features otel)
   onnx      lint and tests of embedding with a model on this machine (--features
             onnx), with a model and an ONNX Runtime from wheels
@@ -108,6 +110,12 @@ const STEPS: &[Step] = &[
         name: "examples",
         remedy: "the README of each says how to repeat it by hand",
         run: || examples::check().map(|()| None),
+    },
+    Step {
+        name: "console",
+        remedy: "the pictures of its pages are named above; `cargo xtask console` repeats only \
+                 this step, and with a name only that file",
+        run: || console::check().map(|()| None),
     },
     Step {
         name: "otel",
@@ -201,6 +209,7 @@ fn run(words: Vec<OsString>) -> anyhow::Result<()> {
     setup::ensure(&[Rustfmt, Clippy, CargoDeny, Capnp, CapnpcRust])?;
     setup::ensure(&[Postgres15, Postgres18, PgBouncer, Schemathesis, PythonTools])?;
     setup::ensure(&[ArcadeDb, Onnx, Netpbm, Jq, Faketime, Poppler, Tesseract])?;
+    setup::ensure(&console::NEEDS)?;
 
     let short_took = take(STEPS)?;
     if short_took > BUDGET {

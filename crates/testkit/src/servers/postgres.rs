@@ -122,6 +122,11 @@ impl Postgres {
         self.place.dir()
     }
 
+    /// Where a client program of its version is, such as `psql`.
+    pub fn client_path(&self, name: &str) -> PathBuf {
+        self.bin.join(name)
+    }
+
     /// Makes an empty database, the same on every machine: UTF-8, sorted by bytes.
     pub fn create_database(&self, name: &str) -> anyhow::Result<()> {
         let mut createdb = self.client("createdb");
@@ -248,7 +253,7 @@ impl Postgres {
     }
 
     fn client(&self, name: &str) -> Command {
-        self.in_the_open(Command::new(self.bin.join(name)))
+        self.in_the_open(Command::new(self.client_path(name)))
     }
 
     /// Without what a developer's shell says about other servers (`PGHOST` and the like).
