@@ -9,6 +9,7 @@ mod cli;
 mod config;
 mod demo;
 mod documents;
+mod drained;
 mod health;
 mod http;
 mod logs;
