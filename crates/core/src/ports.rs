@@ -6,7 +6,7 @@ use crate::change::Lease;
 use crate::command::{Answer, Request};
 use crate::explain::Explanation;
 use crate::find::{Configured, Filter, Page};
-use crate::id::ItemId;
+use crate::id::{ItemId, LeaseId};
 use crate::item::{Body, Item, Status};
 use crate::note::Note;
 use crate::resource::Resource;
@@ -14,7 +14,7 @@ use crate::tally::Tally;
 use crate::time::Timestamp;
 use crate::trail::Trail;
 use crate::transitions::Event;
-use crate::vitals::Vitals;
+use crate::vitals::{Standing, Vitals};
 
 /// Whose clock decides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -105,6 +105,22 @@ pub trait Store: Send + Sync + 'static {
     fn counts(&self) -> impl Future<Output = Result<Vec<Count>, StoreError>> + Send;
     /// The leases that hold something.
     fn leases(&self) -> impl Future<Output = Result<Vec<Lease>, StoreError>> + Send;
+    /// Some of what each of these leases holds, at most so many of each; without those that have
+    /// ended.
+    fn held_by(
+        &self,
+        leases: &[LeaseId],
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<(LeaseId, Vec<ItemId>)>, StoreError>> + Send {
+        async move {
+            let live = self.live(None, usize::MAX).await?;
+            let held = leases.iter().map(|lease| {
+                let of = live.iter().filter(|item| item.lease() == Some(*lease));
+                (*lease, of.map(|item| item.id).take(limit).collect::<Vec<_>>())
+            });
+            Ok(held.filter(|(_, items)| !items.is_empty()).collect())
+        }
+    }
     /// The notes on a shelf, by name.
     fn notes(&self, shelf: &str) -> impl Future<Output = Result<Vec<Note>, StoreError>> + Send;
     /// What is known of resources, by name.
@@ -115,6 +131,13 @@ pub trait Store: Send + Sync + 'static {
     fn next_due(&self) -> impl Future<Output = Result<Option<Timestamp>, StoreError>> + Send;
     /// How the store itself is, at `now` unless it keeps time by itself.
     fn vitals(&self, now: Timestamp) -> impl Future<Output = Result<Vitals, StoreError>> + Send;
+    /// How the stages stand in which something is, by queue and name. A store that would have to
+    /// count for it counts to `most` at each place, and says so.
+    fn stages(
+        &self,
+        now: Timestamp,
+        most: u64,
+    ) -> impl Future<Output = Result<Vec<Standing>, StoreError>> + Send;
     /// Moves what is due at `now` into line and tells who listens.
     fn advance(&self, now: Timestamp) -> impl Future<Output = Result<(), StoreError>> + Send;
     /// Who is told when work is ready and what happened.
@@ -179,6 +202,10 @@ pub struct Happened {
     pub status: Status,
     /// None if the item began to exist.
     pub event: Option<Event>,
+    /// The name of the stage that it happened in: of an item that moved on, the one that it left.
+    pub in_stage: Arc<str>,
+    /// Since when the item had waited to be claimed, or had been in work. None if it did neither.
+    pub since: Option<Timestamp>,
 }
 
 /// What a worker gets: an item, what the producer said, and what earlier stages put out.

@@ -85,6 +85,48 @@ pub struct InLine {
     pub is_held: bool,
 }
 
+/// How a stage of a queue stands, all tenants and kinds together.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Standing {
+    pub queue: Arc<str>,
+    pub stage: Arc<str>,
+    /// Pending items, also those whose time has not come or whose group is full.
+    pub waiting: u64,
+    /// There are more that wait, and nobody counted them.
+    pub is_capped: bool,
+    /// Items in the hands of workers.
+    pub running: u64,
+    /// Since when the first in line can be claimed, or could if nothing held it back.
+    pub since: Option<Timestamp>,
+}
+
+/// Stages, by queue and name.
+#[derive(Clone, Default, Debug)]
+pub struct Standings(std::collections::BTreeMap<(Arc<str>, Arc<str>), Standing>);
+
+impl Standings {
+    /// How a stage stands as far as it was counted.
+    pub fn of(&mut self, queue: Arc<str>, stage: Arc<str>) -> &mut Standing {
+        let key = (Arc::clone(&queue), Arc::clone(&stage));
+        let none =
+            || Standing { queue, stage, waiting: 0, is_capped: false, running: 0, since: None };
+        self.0.entry(key).or_insert_with(none)
+    }
+
+    /// Those in which something is.
+    pub fn told(self) -> Vec<Standing> {
+        let all = self.0.into_values();
+        all.filter(|standing| standing.waiting > 0 || standing.running > 0).collect()
+    }
+}
+
+impl Standing {
+    /// Somebody is in line there.
+    pub fn add_first(&mut self, since: Timestamp) {
+        self.since = Some(self.since.map_or(since, |first| first.min(since)));
+    }
+}
+
 /// A resource that is closed.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Closed {

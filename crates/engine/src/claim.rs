@@ -55,7 +55,7 @@ impl<S: Store, C: Clock> Engine<S, C> {
         claim: &Arc<Claim>,
         request: Option<RequestId>,
     ) -> Result<Option<Grant<Work>>, Failure> {
-        if self.waiters().is_closed() {
+        if self.waiters().is_closed() || self.drains().has(&claim.worker) {
             return Ok(None);
         }
         let command = Command::Claim(Claim::clone(claim));
@@ -74,35 +74,81 @@ impl<S: Store, C: Clock> Engine<S, C> {
     ) -> Result<Option<Grant<Work>>, Failure> {
         let full = Failure::Overloaded { retry_after_ms: RETRY_AFTER_MS };
         let _pass = self.waiting.enter().ok_or(full)?;
+        loop {
+            if self.drains().has(&claim.worker) {
+                let resumed = self.drains().until(&claim.worker, false);
+                let resumed = unless(resumed, gone.as_mut());
+                if before(self.clock(), deadline, resumed).await != Some(true) {
+                    return Ok(None);
+                }
+            }
+            let waited = self.claim_in_line(claim, deadline, request, gone.as_mut()).await?;
+            if let Waited::Over(claimed) = waited {
+                return Ok(claimed);
+            }
+        }
+    }
+
+    async fn claim_in_line(
+        &self,
+        claim: &Arc<Claim>,
+        deadline: Timestamp,
+        request: Option<RequestId>,
+        mut gone: Pin<&mut impl Future<Output = ()>>,
+    ) -> Result<Waited, Failure> {
         let ticket = self.waiters().take_ticket(claim);
         loop {
             let mut call = ticket.answer();
             let claimed = self.try_claim(claim, request).await?;
+            let is_over = self.waiters().is_closed() || self.clock().now() >= deadline;
+            if claimed.is_none() && !is_over && self.drains().has(&claim.worker) {
+                // It did not look, so the call that it may have got goes to the next in line.
+                return Ok(Waited::Drained);
+            }
             if let Some(call) = &mut call {
                 call.got(claimed.as_ref());
             }
-            let is_over = self.waiters().is_closed() || self.clock().now() >= deadline;
             if claimed.is_some() || is_over {
-                return Ok(claimed);
+                return Ok(Waited::Over(claimed));
             }
-            match before(self.clock(), deadline, called(ticket.called(), gone.as_mut())).await {
+            let drained = self.drains().until(&claim.worker, true);
+            let called = unless(either(ticket.called(), drained), gone.as_mut());
+            match before(self.clock(), deadline, called).await {
                 Some(true) => {}
-                Some(false) => return Ok(None),
-                None => return self.try_claim(claim, request).await,
+                Some(false) => return Ok(Waited::Over(None)),
+                None => return self.try_claim(claim, request).await.map(Waited::Over),
             }
         }
     }
 }
 
-/// Whether somebody is called before they are gone.
-async fn called(
-    call: impl Future<Output = ()>,
+/// How waiting in line ended.
+enum Waited {
+    /// With work, or without any.
+    Over(Option<Grant<Work>>),
+    /// The worker was drained.
+    Drained,
+}
+
+/// Whether something happens before somebody is gone.
+async fn unless(
+    happens: impl Future<Output = ()>,
     mut gone: Pin<&mut impl Future<Output = ()>>,
 ) -> bool {
-    let mut call = pin!(call);
+    let mut happens = pin!(happens);
     std::future::poll_fn(|cx| match gone.as_mut().poll(cx) {
         Poll::Ready(()) => Poll::Ready(false),
-        Poll::Pending => call.as_mut().poll(cx).map(|()| true),
+        Poll::Pending => happens.as_mut().poll(cx).map(|()| true),
     })
     .await
+}
+
+/// Until one of two things happens.
+async fn either(one: impl Future<Output = ()>, other: impl Future<Output = ()>) {
+    let (mut one, mut other) = (pin!(one), pin!(other));
+    std::future::poll_fn(|cx| match one.as_mut().poll(cx) {
+        Poll::Ready(()) => Poll::Ready(()),
+        Poll::Pending => other.as_mut().poll(cx),
+    })
+    .await;
 }

@@ -21,6 +21,7 @@ use windrow_core::{ItemId, LeaseId, Refusal, RequestId};
 use crate::admission::{Gate, Limits};
 use crate::batch::Batcher;
 use crate::clock::Clock;
+use crate::drained::{Drained, Names};
 use crate::events::Ring;
 use crate::newcomers::Newcomers;
 use crate::observe::{Figures, Observer};
@@ -52,6 +53,7 @@ pub struct Engine<S, C> {
     pub(crate) waiting: Gate,
     ears: Arc<Ears>,
     presence: Presence,
+    drained: Drained,
     jobs: Mutex<Jobs>,
     ticked: Ticked,
     newcomers: Newcomers,
@@ -107,6 +109,7 @@ impl<S: Store, C: Clock> Engine<S, C> {
             waiting: Gate::new(limits.waiting_max),
             ears,
             presence: Presence::default(),
+            drained: Drained::default(),
             jobs: Mutex::default(),
             ticked: Ticked::default(),
             newcomers: Newcomers::default(),
@@ -141,7 +144,25 @@ impl<S: Store, C: Clock> Engine<S, C> {
 
     /// The same, given the leases that are live.
     pub fn workers_with(&self, leases: &[Lease]) -> Vec<Worker> {
-        self.presence.workers(leases, self.clock.now())
+        let names = self.drained.names();
+        let mut workers = self.presence.workers(leases, self.clock.now());
+        workers.iter_mut().for_each(|worker| worker.is_drained = names.contains(&worker.name));
+        workers
+    }
+
+    /// Says which workers are handed nothing new from now on. A claim that is being decided gets
+    /// what it gets; those that wait get nothing, and get work again once they are not named.
+    pub fn drain(&self, names: Names) {
+        self.drained.set(names);
+    }
+
+    /// Which workers that are.
+    pub fn drained(&self) -> Names {
+        self.drained.names()
+    }
+
+    pub(crate) fn drains(&self) -> &Drained {
+        &self.drained
     }
 
     /// What happened lately.
@@ -154,6 +175,7 @@ impl<S: Store, C: Clock> Engine<S, C> {
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
         self.ears.waiters.close();
+        self.drained.close();
     }
 
     /// Whether nothing is handed out any more.
@@ -377,6 +399,7 @@ impl<S: Store, C: Clock> Engine<S, C> {
             count: 1,
         };
         let leases = self.store.leases().await?;
-        Ok(Some(explained.with_workers(self.presence.offered(&work, &leases, now))))
+        let is_offered = self.workers_with(&leases).iter().any(|worker| worker.takes(&work));
+        Ok(Some(explained.with_workers(is_offered)))
     }
 }

@@ -143,6 +143,8 @@ mod tests {
             stage: 0,
             status: Status::Pending,
             event: None,
+            in_stage: "work".into(),
+            since: None,
         }
     }
 

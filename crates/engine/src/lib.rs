@@ -10,6 +10,7 @@ mod admission;
 mod batch;
 mod claim;
 pub mod clock;
+pub mod drained;
 mod engine;
 pub mod events;
 pub mod histogram;

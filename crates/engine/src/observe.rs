@@ -19,7 +19,9 @@ use crate::window::{Commits, Flow, Window};
 
 /// Queues that are told apart; what is beyond counts together as [`OTHER`].
 pub const QUEUES_MAX: usize = 200;
-/// The name under which the queues beyond the limit count.
+/// Stages of a queue that are told apart; what is beyond counts together as [`OTHER`].
+pub const STAGES_MAX: usize = 16;
+/// The name under which the queues and stages beyond the limits count.
 pub const OTHER: &str = "other";
 
 /// Bounds of times, in microseconds.
@@ -157,7 +159,7 @@ pub struct Figures {
 
 #[derive(Debug, Default)]
 struct Recent {
-    queues: BTreeMap<Arc<str>, Flowing>,
+    queues: BTreeMap<Arc<str>, InQueue>,
     commits: Window<Commits>,
 }
 
@@ -167,6 +169,22 @@ pub struct Flowing {
     pub window: Window<Flow>,
     /// When a worker last took something or said how it ended.
     pub worked: Option<Timestamp>,
+}
+
+/// What happens in one queue and in each of its stages.
+#[derive(Default, Debug)]
+struct InQueue {
+    all: Flowing,
+    /// In the order in which something first happened in them.
+    stages: Vec<(Arc<str>, Window<Flow>)>,
+}
+
+/// What happened in one queue, minute by minute.
+#[derive(Clone, Debug)]
+pub struct Minutes {
+    pub queue: Arc<str>,
+    pub all: Vec<Flow>,
+    pub stages: Vec<(Arc<str>, Vec<Flow>)>,
 }
 
 impl Default for Figures {
@@ -236,12 +254,13 @@ impl Figures {
         let mut recent = self.recent.lock();
         for of_queue in happened.chunk_by(|a, b| a.queue == b.queue) {
             let Some(first) = of_queue.first() else { continue };
-            let flowing = recent.of(&first.queue);
+            let queue = recent.of(&first.queue);
             for happened in of_queue {
-                let flow = Flow::of(happened.event);
-                *flowing.window.at(happened.at) += flow;
+                let flow = Flow::of(happened);
+                *queue.all.window.at(happened.at) += flow;
                 if flow.is_work() {
-                    flowing.worked = flowing.worked.max(Some(happened.at));
+                    queue.all.worked = queue.all.worked.max(Some(happened.at));
+                    *queue.stage(&happened.in_stage).at(happened.at) += flow;
                 }
             }
         }
@@ -268,7 +287,22 @@ impl Figures {
 
     /// What happened in each queue lately, as far as this server did it.
     pub fn queues(&self) -> BTreeMap<Arc<str>, Flowing> {
-        self.recent.lock().queues.clone()
+        let recent = self.recent.lock();
+        recent.queues.iter().map(|(name, queue)| (Arc::clone(name), queue.all.clone())).collect()
+    }
+
+    /// The same minute by minute, and by stage, the queues by name. Nobody who counts is held up
+    /// for longer than it takes to copy one queue.
+    pub fn minutes(&self, now: Timestamp) -> Vec<Minutes> {
+        let names: Vec<Arc<str>> = self.recent.lock().queues.keys().cloned().collect();
+        let read = |queue: Arc<str>| {
+            let recent = self.recent.lock();
+            let InQueue { all, stages } = recent.queues.get(&queue)?;
+            let stages = stages.iter();
+            let stages = stages.map(|(name, window)| (Arc::clone(name), window.minutes(now)));
+            Some(Minutes { all: all.window.minutes(now), stages: stages.collect(), queue })
+        };
+        names.into_iter().filter_map(read).collect()
     }
 
     /// How long the store took lately.
@@ -278,7 +312,7 @@ impl Figures {
 }
 
 impl Recent {
-    fn of(&mut self, queue: &Arc<str>) -> &mut Flowing {
+    fn of(&mut self, queue: &Arc<str>) -> &mut InQueue {
         let is_new = !self.queues.contains_key(queue);
         let name = if is_new && self.queues.len() >= QUEUES_MAX {
             Arc::from(OTHER)
@@ -286,6 +320,20 @@ impl Recent {
             Arc::clone(queue)
         };
         self.queues.entry(name).or_default()
+    }
+}
+
+impl InQueue {
+    fn stage(&mut self, name: &Arc<str>) -> &mut Window<Flow> {
+        let place = |name: &str| self.stages.iter().position(|(known, _)| **known == *name);
+        let is_full = self.stages.len() >= STAGES_MAX;
+        let at = place(name).or_else(|| place(OTHER).filter(|_| is_full));
+        let at = at.unwrap_or_else(|| {
+            let name = if is_full { Arc::from(OTHER) } else { Arc::clone(name) };
+            self.stages.push((name, Window::default()));
+            self.stages.len() - 1
+        });
+        &mut self.stages[at].1
     }
 }
 
@@ -306,6 +354,8 @@ mod tests {
             stage: 0,
             status: Status::Pending,
             event,
+            in_stage: "work".into(),
+            since: None,
         }
     }
 
@@ -336,5 +386,49 @@ mod tests {
         let enqueued = |name: &str| queues[name].window.last(1, Timestamp(0)).enqueued;
         assert_eq!((enqueued(OTHER), enqueued("q3")), (5, 1));
         assert_eq!((queues["q3"].worked, queues["q4"].worked), (Some(Timestamp(7)), None));
+    }
+
+    #[test]
+    fn what_happened_counts_in_its_minute_and_in_the_stage_that_it_happened_in() {
+        let figures = Figures::default();
+        let one = |event, in_stage: &str, at, since: Option<u64>| Happened {
+            in_stage: in_stage.into(),
+            since: since.map(Timestamp),
+            ..happened("q", event, at)
+        };
+        figures.happened(&[
+            one(None, "read", 1_000, None),
+            one(Some(Event::Claim), "read", 3_000, Some(1_000)),
+            one(Some(Event::Advance), "read", 3_500, Some(3_000)),
+            one(Some(Event::Claim), "write", 61_000, Some(3_500)),
+            one(Some(Event::Fail), "write", 61_250, Some(61_000)),
+        ]);
+        let minutes = figures.minutes(Timestamp(61_500));
+        let [Minutes { queue, all, stages }] = &minutes[..] else { panic!("{minutes:?}") };
+        let last = |flows: &[Flow]| {
+            let shown = |flow: &Flow| (flow.claimed, flow.went_well, flow.failed);
+            (shown(&flows[58]), shown(&flows[59]))
+        };
+        assert_eq!((&**queue, all[58].enqueued), ("q", 1));
+        assert_eq!(last(all), ((1, 1, 0), (1, 0, 1)));
+        let stages: Vec<_> = stages.iter().map(|(name, flows)| (&**name, last(flows))).collect();
+        assert_eq!(stages, [("read", ((1, 1, 0), (0, 0, 0))), ("write", ((0, 0, 0), (1, 0, 1)))]);
+        let means = |flow: &Flow| (flow.mean_wait_ms(), flow.mean_run_ms());
+        assert_eq!(means(&all[58]), (Some(2_000), Some(500)));
+        assert_eq!(means(&all[59]), (Some(57_500), Some(250)));
+    }
+
+    #[test]
+    fn stages_beyond_the_limit_count_together() {
+        let figures = Figures::default();
+        for number in 0..STAGES_MAX + 3 {
+            let in_stage = format!("s{number}").into();
+            figures.happened(&[Happened { in_stage, ..happened("q", Some(Event::Claim), 0) }]);
+        }
+        let minutes = figures.minutes(Timestamp(0));
+        let stages = &minutes[0].stages;
+        assert_eq!(stages.len(), STAGES_MAX + 1);
+        let (name, flows) = &stages[STAGES_MAX];
+        assert_eq!((&**name, flows[59].claimed), (OTHER, 3));
     }
 }

@@ -26,11 +26,18 @@ pub struct Worker {
     pub leases: usize,
     /// What it claimed last.
     pub offers: Arc<Claim>,
+    /// It is handed nothing new.
+    pub is_drained: bool,
 }
 
 impl Worker {
     fn is_present(&self, now: Timestamp) -> bool {
         self.waiting > 0 || self.leases > 0 || now.since(self.last_seen) < PRESENT_MS
+    }
+
+    /// Whether it would take this work.
+    pub(crate) fn takes(&self, work: &Ready) -> bool {
+        !self.is_drained && fits(&self.offers, work)
     }
 }
 
@@ -50,6 +57,7 @@ impl Presence {
             waiting: 0,
             leases: 0,
             offers: Arc::clone(claim),
+            is_drained: false,
         });
         worker.last_seen = now;
         worker.offers = Arc::clone(claim);
@@ -70,11 +78,6 @@ impl Presence {
         let workers = self.workers.lock();
         let known = workers.values().map(|w| Worker { leases: held(&w.name), ..w.clone() });
         known.filter(|worker| worker.is_present(now)).collect()
-    }
-
-    /// Whether somebody who is present would take this work.
-    pub fn offered(&self, work: &Ready, leases: &[Lease], now: Timestamp) -> bool {
-        self.workers(leases, now).iter().any(|worker| fits(&worker.offers, work))
     }
 }
 

@@ -11,6 +11,7 @@ mod config;
 mod console;
 mod demo;
 mod documents;
+mod drained;
 mod health;
 mod http;
 mod logs;

@@ -11,8 +11,8 @@ use windrow_core::find::{Configured, Filter, Page};
 use windrow_core::note::Note;
 use windrow_core::ports::{Count, Enough, Inspected, Lead, Listener, Now, Store, StoreError, Work};
 use windrow_core::resource::Resource;
-use windrow_core::vitals::Vitals;
-use windrow_core::{Answer, Item, ItemId, Timestamp};
+use windrow_core::vitals::{Standing, Vitals};
+use windrow_core::{Answer, Item, ItemId, LeaseId, Timestamp};
 use windrow_engine::{Engine, Limits, SystemClock};
 use windrow_store::embedded::blobs::{DIRECTORY, Files};
 use windrow_store::embedded::disk::RealDisk;
@@ -144,6 +144,14 @@ impl Store for AnyStore {
         ask!(self, store => store.leases().await)
     }
 
+    async fn held_by(
+        &self,
+        leases: &[LeaseId],
+        limit: usize,
+    ) -> Result<Vec<(LeaseId, Vec<ItemId>)>, StoreError> {
+        ask!(self, store => store.held_by(leases, limit).await)
+    }
+
     async fn notes(&self, shelf: &str) -> Result<Vec<Note>, StoreError> {
         ask!(self, store => store.notes(shelf).await)
     }
@@ -158,6 +166,10 @@ impl Store for AnyStore {
 
     async fn vitals(&self, now: Timestamp) -> Result<Vitals, StoreError> {
         ask!(self, store => store.vitals(now).await)
+    }
+
+    async fn stages(&self, now: Timestamp, most: u64) -> Result<Vec<Standing>, StoreError> {
+        ask!(self, store => store.stages(now, most).await)
     }
 
     async fn advance(&self, now: Timestamp) -> Result<(), StoreError> {

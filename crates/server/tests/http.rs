@@ -12,6 +12,10 @@ use windrow_testkit::servers::listening::{Data, Listening};
 
 #[path = "http/bulk.rs"]
 mod bulk;
+#[path = "http/drains.rs"]
+mod drains;
+#[path = "http/lately.rs"]
+mod lately;
 #[path = "http/list.rs"]
 mod list;
 #[path = "http/queues.rs"]

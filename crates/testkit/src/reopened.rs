@@ -19,7 +19,7 @@ use windrow_core::note::Note;
 use windrow_core::ports::{Count, Enough, Inspected, Listener, Now, Store, StoreError, Work};
 use windrow_core::resource::Resource;
 use windrow_core::trail::Progress;
-use windrow_core::vitals::Vitals;
+use windrow_core::vitals::{Standing, Vitals};
 use windrow_core::{Answer, Item, ItemId, LeaseId, Request, RequestId, Timestamp};
 use windrow_store::embedded::Options;
 
@@ -259,6 +259,14 @@ impl Store for Reopened {
         block_on(self.inside.lock().store.leases())
     }
 
+    async fn held_by(
+        &self,
+        leases: &[LeaseId],
+        limit: usize,
+    ) -> Result<Vec<(LeaseId, Vec<ItemId>)>, StoreError> {
+        block_on(self.inside.lock().store.held_by(leases, limit))
+    }
+
     async fn resources(&self) -> Result<Vec<(Arc<str>, Resource)>, StoreError> {
         block_on(self.inside.lock().store.resources())
     }
@@ -269,6 +277,10 @@ impl Store for Reopened {
 
     async fn vitals(&self, now: Timestamp) -> Result<Vitals, StoreError> {
         block_on(self.inside.lock().store.vitals(now))
+    }
+
+    async fn stages(&self, now: Timestamp, most: u64) -> Result<Vec<Standing>, StoreError> {
+        block_on(self.inside.lock().store.stages(now, most))
     }
 
     async fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {

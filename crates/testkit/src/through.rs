@@ -76,6 +76,18 @@ macro_rules! reads_through {
             $how
         }
 
+        async fn held_by(
+            &$self,
+            leases: &[::windrow_core::LeaseId],
+            limit: usize,
+        ) -> Result<
+            Vec<(::windrow_core::LeaseId, Vec<::windrow_core::ItemId>)>,
+            ::windrow_core::ports::StoreError,
+        > {
+            let $reading = $store.held_by(leases, limit);
+            $how
+        }
+
         async fn notes(
             &$self,
             shelf: &str,
@@ -106,6 +118,15 @@ macro_rules! reads_through {
             now: ::windrow_core::Timestamp,
         ) -> Result<::windrow_core::vitals::Vitals, ::windrow_core::ports::StoreError> {
             let $reading = $store.vitals(now);
+            $how
+        }
+
+        async fn stages(
+            &$self,
+            now: ::windrow_core::Timestamp,
+            most: u64,
+        ) -> Result<Vec<::windrow_core::vitals::Standing>, ::windrow_core::ports::StoreError> {
+            let $reading = $store.stages(now, most);
             $how
         }
     };

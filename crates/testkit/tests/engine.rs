@@ -12,6 +12,7 @@ use windrow_core::item::Body;
 use windrow_core::ports::{Listener, Now, Store, StoreError, Work};
 use windrow_core::settings::{Policy, Settings};
 use windrow_core::{Answer, ItemId, Request, Status, Timestamp};
+use windrow_engine::drained::Names;
 use windrow_engine::events::Resumed;
 use windrow_engine::{Engine, Failure, Limits};
 use windrow_store::embedded::{Embedded, Options};
@@ -241,6 +242,50 @@ on_both_stores! {
         block_on(queue.settle(grant.lease, vec![(id, Outcome::complete())])).expect("answered");
         step(&queue);
         assert!(present(&queue).is_empty());
+    }
+
+    fn a_drained_worker_is_handed_nothing_until_it_is_resumed(queue, clock) {
+        let drain = |names: &[&str]| {
+            queue.drain(Names::new(names.iter().map(|name| Arc::from(*name)).collect()));
+        };
+        let mut waiting = wait(&queue, "w", 10_000);
+        let mut other = wait(&queue, "other", 10_000);
+        assert!(look(&mut waiting).is_none() && look(&mut other).is_none());
+        drain(&["w"]);
+        add(&queue, vec![item()]);
+        assert!(look(&mut waiting).is_none(), "it was the first in line");
+        let got = look(&mut other).expect("the call came here").expect("it got something");
+        add(&queue, vec![item()]);
+        assert!(take(&queue).is_none(), "one that does not wait gets nothing either");
+        assert!(look(&mut waiting).is_none(), "it waits on, and does not ask again and again");
+        let done = vec![(got.items[0].item.id, Outcome::complete())];
+        assert!(block_on(queue.settle(got.lease, done)).expect("it is answered")[0].is_ok());
+        drain(&[]);
+        assert!(look(&mut waiting).expect("it is resumed").is_some());
+        drain(&["w"]);
+        let mut waiting = wait(&queue, "w", 1_000);
+        assert!(look(&mut waiting).is_none());
+        clock.advance(1_000);
+        assert!(look(&mut waiting).expect("it is over").is_none());
+        let mut waiting = wait(&queue, "w", 10_000);
+        assert!(look(&mut waiting).is_none());
+        queue.close();
+        assert!(look(&mut waiting).expect("everybody is sent home").is_none());
+    }
+
+    fn a_drained_worker_is_shown_and_is_none_that_would_take_an_item(queue, _clock) {
+        queue.drain(Names::new([Arc::from("w")].into()));
+        let ids = add(&queue, vec![item()]);
+        assert!(take(&queue).is_none());
+        let workers = block_on(queue.workers()).expect("answered");
+        assert_eq!((workers.len(), workers[0].is_drained), (1, true));
+        let reasons = || {
+            let explained = block_on(queue.explain(ids[0])).expect("answered").expect("known");
+            explained.reasons.iter().map(Reason::code).collect::<Vec<_>>()
+        };
+        assert_eq!(reasons(), ["no_worker"]);
+        queue.drain(Names::default());
+        assert_eq!(reasons(), ["next_in_line"]);
     }
 
     fn events_are_told_in_order_and_can_be_resumed(queue, _clock) {

@@ -155,6 +155,37 @@ fn unknown(key: &str) -> String {
     )
 }
 
+/// Writes a filter down so that it is read as the same. What is empty is as if it was not given.
+pub fn written(filter: &Filter) -> String {
+    let Filter { status, queue, stage, kind, tenant, collection, branch, source_type, q } = filter;
+    let fields = [
+        ("status", status),
+        ("queue", queue),
+        ("stage", stage),
+        ("kind", kind),
+        ("tenant", tenant),
+        ("collection", collection),
+        ("branch", branch),
+        ("source_type", source_type),
+    ];
+    let there = |value: &Option<String>| value.clone().filter(|value| !value.is_empty());
+    let fields = fields.into_iter().filter_map(|(key, value)| Some((key, there(value)?)));
+    let mut words: Vec<String> =
+        fields.map(|(key, value)| format!("{key}:{}", in_quotes(&value))).collect();
+    words.extend(there(q).map(|text| in_quotes(&text)));
+    words.join(" ")
+}
+
+/// A value or a text, in quotes unless it is one plain word.
+fn in_quotes(text: &str) -> String {
+    let is_plain = |letter: char| letter.is_alphanumeric() || "-_.,/@".contains(letter);
+    if text.chars().all(is_plain) {
+        return text.to_owned();
+    }
+    let escaped = text.replace('\\', "\\\\").replace('"', "\\\"");
+    format!("\"{escaped}\"")
+}
+
 /// A filter as a body has it: a text as above, or its fields.
 #[derive(Clone, PartialEq, Eq, JsonSchema, Debug)]
 #[serde(untagged)]
@@ -228,6 +259,31 @@ mod tests {
         check(r#""http://x" y"#, r#"{"q": "http://x y"}"#);
         check(r#"q:"a \"b\" \\c""#, r#"{"q": "a \"b\" \\c"}"#);
         check("tenant:日本 é", r#"{"tenant": "日本", "q": "é"}"#);
+    }
+
+    #[test]
+    fn what_is_written_down_is_read_as_the_same() {
+        let texts =
+            ["a", "my queue", "a:b", "\"", "\\", "\\\"", " a  b ", "q:x", "é/ü", "a\nb", "\"a\" b"];
+        for text in texts {
+            let some = || Some(text.to_owned());
+            let filter = Filter {
+                status: Some("failed,skipped".to_owned()),
+                queue: some(),
+                stage: some(),
+                kind: some(),
+                tenant: some(),
+                collection: some(),
+                branch: some(),
+                source_type: some(),
+                q: some(),
+            };
+            let said = written(&filter);
+            assert_eq!(parse(&said), Ok(filter), "{said}");
+        }
+        let thumbs = parse("no space  queue:thumbs").expect("a filter");
+        assert_eq!(written(&thumbs), r#"queue:thumbs "no space""#);
+        assert_eq!(written(&Filter { queue: Some(String::new()), ..Filter::default() }), "");
     }
 
     #[test]

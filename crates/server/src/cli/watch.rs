@@ -68,7 +68,8 @@ pub(super) fn workers(args: &Workers) -> anyhow::Result<()> {
     with_target(&args.reach, async |target| {
         let body = target.ask(Ask::get(&["workers"])).await?;
         let mut out = std::io::stdout().lock();
-        let mut table = Table::new(&["WORKER", "WAITING", "LEASES", "SEEN", "QUEUES", "STAGES"]);
+        let mut table =
+            Table::new(&["WORKER", "WAITING", "LEASES", "SEEN", "QUEUES", "STAGES", "STATE"]);
         for worker in read::<Vec<Box<RawValue>>>(&body)? {
             let worker = Told::of(worker)?;
             if args.reach.json {
@@ -86,6 +87,7 @@ pub(super) fn workers(args: &Workers) -> anyhow::Result<()> {
                 format!("{:4}", age(&worker.seen["last_seen"])).into(),
                 names(&worker.seen["queues"]).into(),
                 names(&worker.seen["stages"]).into(),
+                if worker.seen["drained"] == true { "drained" } else { "" }.into(),
             ]);
         }
         if args.reach.json {

@@ -251,6 +251,10 @@ fn stalled(facts: &Facts, vitals: &Vitals, thresholds: Thresholds) -> Vec<Check>
                 "workers are here, and none of them takes this stage",
                 "start a worker that claims from this queue in that stage, here",
             ),
+            (0, _) if facts.has_drained(queue) => (
+                "its workers are drained",
+                "resume them with `POST /workers/{name}/resume`, or start others, here",
+            ),
             (0, _) => ("no worker asks for it", "start a worker that claims from this queue, here"),
             (_, 0) => (
                 "workers were here and ask for nothing any more",

@@ -200,10 +200,16 @@ impl Facts {
         let is_for = |worker: &&Worker| {
             let stages = &worker.offers.stages;
             let has = |stage: &str| stages.iter().any(|name| **name == *stage);
-            claims(worker, queue) && (stages.is_empty() || stage.is_none_or(has))
+            let is_of = stages.is_empty() || stage.is_none_or(has);
+            claims(worker, queue) && is_of && !worker.is_drained
         };
         let there = self.workers.iter().filter(is_for);
         there.fold((0, 0), |(all, idle), worker| (all + 1, idle + usize::from(worker.waiting > 0)))
+    }
+
+    /// Whether workers that are drained would take from a queue.
+    pub(super) fn has_drained(&self, queue: &str) -> bool {
+        self.workers.iter().any(|worker| worker.is_drained && claims(worker, queue))
     }
 }
 

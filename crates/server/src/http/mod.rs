@@ -15,7 +15,10 @@ mod claims;
 mod connection;
 mod docs;
 mod documents;
+mod drains;
 mod events;
+mod failures;
+mod flow;
 mod gate;
 mod host;
 mod items;
@@ -29,6 +32,7 @@ mod reply;
 mod resources;
 mod schedules;
 mod sources;
+mod stages;
 mod status;
 mod strict;
 mod sweep;
@@ -50,6 +54,7 @@ use crate::backups::Backups;
 use crate::bulk::Bulk;
 use crate::console;
 use crate::documents::Documents;
+use crate::drained::Drained;
 use crate::health::Watch;
 use crate::sources::Sources;
 use crate::store::Queue;
@@ -84,6 +89,8 @@ pub(crate) struct App {
     pub(crate) sender: Sender,
     /// The workers that the configuration declares.
     pub(crate) workers: Workers,
+    /// Workers that are handed nothing new.
+    pub(crate) drained: Drained,
     pub(crate) documents: Arc<Documents>,
     pub(crate) sources: Arc<Sources>,
     /// Set once the server shuts down: no new work is taken in or handed out.
@@ -127,6 +134,7 @@ impl App {
         Ok(Arc::new(App {
             workers: Workers::new(workers, Arc::clone(&queue), stopping.subscribe()),
             audit: Audit::new(Arc::clone(&queue)),
+            drained: Drained::open(Arc::clone(&queue)).await?,
             sources: Sources::new(Arc::clone(&queue), Arc::clone(&documents)),
             queue: Guarded::open(queue).await?,
             book: Arc::new(book),

@@ -14,15 +14,16 @@ use windrow_wire::settle::Settle;
 use windrow_wire::webhook::{NewWebhook, Tested, Webhook};
 
 use super::bulk::{BeginOperation, OperationShown};
+use super::drains::WorkerAtWork;
 use super::items::{Cancelled, Lines, Prioritise, Removed, Retried, Retry, Tree};
 use super::list::QueueShown;
 use super::queues::{Scope, Stands};
 use super::reply::Done;
 use super::schedules::Preview;
-use super::status::{Stats, WorkerShown};
+use super::status::Stats;
 use super::table::{LetsIn, Operation, Role};
 use super::{
-    audit, bulk, claims, events, items, list, queues, schedules, status, tokens, webhooks,
+    audit, bulk, claims, drains, events, items, list, queues, schedules, status, tokens, webhooks,
 };
 use crate::health::Health;
 
@@ -40,6 +41,10 @@ pub(super) fn all() -> Vec<Operation> {
     all.extend(super::backups::operations());
     all.extend(super::resources::operations());
     all.extend(super::workers::operations());
+    all.extend(super::drains::operations());
+    all.extend(super::flow::operations());
+    all.extend(super::failures::operations());
+    all.extend(super::stages::operations());
     all.extend(super::sweep::operations());
     all.extend(super::views::operations());
     all.extend(super::admin::operations());
@@ -211,10 +216,11 @@ fn of_workers() -> Vec<Operation> {
             Method::GET,
             "/workers",
             Role::Viewer,
-            "The workers that are present at this server.",
-            get(status::workers),
+            "The workers that are present at this server, with what they run, and those that \
+             are drained.",
+            get(drains::workers),
         )
-        .gives::<Vec<WorkerShown>>(200),
+        .gives::<Vec<WorkerAtWork>>(200),
         of(
             Method::GET,
             "/health",

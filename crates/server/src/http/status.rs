@@ -96,7 +96,8 @@ pub(super) async fn stats(
 #[derive(Serialize, JsonSchema, Debug)]
 pub(super) struct WorkerShown {
     name: String,
-    last_seen: Time,
+    /// Null of one that is drained and not seen by this server.
+    last_seen: Option<Time>,
     /// Claims that wait for work now.
     waiting: usize,
     /// Leases that it holds.
@@ -105,6 +106,24 @@ pub(super) struct WorkerShown {
     queues: Vec<String>,
     stages: Vec<String>,
     kinds: Vec<String>,
+    /// It is handed nothing new until it is resumed.
+    drained: bool,
+}
+
+impl WorkerShown {
+    /// One that is drained, and that this server knows only by what it holds.
+    pub(super) fn absent(name: &str, leases: usize) -> WorkerShown {
+        WorkerShown {
+            name: name.to_owned(),
+            last_seen: None,
+            waiting: 0,
+            leases,
+            queues: Vec::new(),
+            stages: Vec::new(),
+            kinds: Vec::new(),
+            drained: true,
+        }
+    }
 }
 
 impl From<Worker> for WorkerShown {
@@ -112,18 +131,15 @@ impl From<Worker> for WorkerShown {
         let names = |names: &[Arc<str>]| names.iter().map(ToString::to_string).collect();
         WorkerShown {
             name: worker.name.to_string(),
-            last_seen: worker.last_seen.into(),
+            last_seen: Some(worker.last_seen.into()),
             waiting: worker.waiting,
             leases: worker.leases,
             queues: names(&worker.offers.queues),
             stages: names(&worker.offers.stages),
             kinds: names(&worker.offers.kinds),
+            drained: worker.is_drained,
         }
     }
-}
-
-pub(super) async fn workers(queue: Scoped) -> Result<Json<Vec<WorkerShown>>, Failed> {
-    Ok(Json(queue.workers().await?.into_iter().map(Into::into).collect()))
 }
 
 /// The process is there.

@@ -212,6 +212,13 @@ fn what_is_everybodys_needs_a_token_for_everybody() {
         server.send("PUT", "/api/v1/queues/q/settings", Some(token), r#"{"max_attempts": 2}"#)
     };
     settings(a).is(403, "forbidden");
+    for path in ["/api/v1/flow", "/api/v1/stages"] {
+        server.get(path, Some(a)).is(403, "forbidden");
+    }
+    for verb in ["drain", "resume"] {
+        let url = format!("/api/v1/workers/w/{verb}");
+        server.post(&url, Some(a), &json!({})).is(403, "forbidden");
+    }
     let scoped = server.token(Some(admin), &json!({"role": "admin", "tenant": "a"}));
     for path in ["/api/v1/tokens", "/api/v1/audit"] {
         server.get(path, Some(&scoped)).is(403, "forbidden");
@@ -219,6 +226,35 @@ fn what_is_everybodys_needs_a_token_for_everybody() {
     server.post("/api/v1/tokens", Some(&scoped), &json!({"role": "admin"})).is(403, "forbidden");
     let url = format!("/api/v1/tokens/{}", id(admin));
     server.send("DELETE", &url, Some(&scoped), "").is(403, "forbidden");
+}
+
+#[test]
+fn a_tenant_sees_its_own_failures_and_what_workers_run_for_it() {
+    let world = World::new("failures");
+    let World { server, admin, a, b, .. } = &world;
+    for (token, tenant) in [(a, "a"), (b, "b")] {
+        server.enqueue(token, tenant);
+        let grant = world.claim(token, json!({"worker": "w"}));
+        let url = format!("/api/v1/leases/{}/settle", grant["lease"].as_str().unwrap());
+        let fail = json!({"id": grant["items"][0]["id"], "outcome": "fail", "error": tenant});
+        server.post(&url, Some(token), &json!({"items": [fail]}));
+    }
+    let says = |token: &str| {
+        let told = server.get("/api/v1/failures", Some(token)).json();
+        let groups = told["groups"].as_array().unwrap();
+        groups.iter().map(|group| group["says"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!((says(a), says(b), says(admin).len()), (vec!["a".into()], vec!["b".into()], 2));
+    // Workers of two tenants that call themselves alike.
+    let (of_a, of_b) = (server.enqueue(a, "a"), server.enqueue(b, "b"));
+    world.claim(a, json!({"worker": "w"}));
+    world.claim(b, json!({"worker": "w"}));
+    let runs = |token: &str| {
+        let workers = server.get("/api/v1/workers", Some(token)).json();
+        let runs = workers[0]["runs"].as_array().cloned().unwrap_or_default();
+        runs.iter().map(|run| run["item"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!((runs(b), runs(admin)), (vec![of_b.clone()], vec![of_a, of_b]));
 }
 
 #[test]

@@ -23,7 +23,7 @@ use super::ledger::nowhere;
 use super::log::LogError;
 use super::outbox::Target;
 use super::schedule::lanes::{Lane, LaneName};
-use super::schedule::slab::{Rank, SlotNo, Spot, StateTag};
+use super::schedule::slab::{Rank, Slot, SlotNo, Spot, StateTag};
 use super::shelves::put_note;
 use super::tables::Tables;
 
@@ -32,6 +32,16 @@ const LARGE_BYTES: usize = 8 << 20;
 
 /// Times of items that wait for them no more, kept until they are worth a look.
 const UNDELAYED_KEPT: usize = 1024;
+
+/// What an item was before it changed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Was {
+    /// None if it was not there.
+    pub(crate) status: Option<Status>,
+    pub(crate) lane: u32,
+    /// Since when it waited to be claimed, or was in work.
+    pub(crate) since: Option<Timestamp>,
+}
 
 impl Tables {
     pub(crate) fn flush_if_large(&mut self) {
@@ -159,7 +169,8 @@ impl Tables {
             self.slab.hold_key(no);
         }
         self.enter(no, now);
-        self.count(no, None, Status::Pending, None, now);
+        let was = Was { status: None, lane: slot.lane, since: None };
+        self.count(no, was, Status::Pending, None, now);
         self.spent.push(created);
     }
 
@@ -252,6 +263,7 @@ impl Tables {
         now: Timestamp,
     ) {
         let old = *self.slab.get(no);
+        let was = self.was(&old, before);
         if before.has(Marks::PARENT) && !after.has(Marks::PARENT) {
             self.trees.drop_tally(old.serial);
         }
@@ -265,7 +277,7 @@ impl Tables {
         }
         if let State::Done(end) = after.state {
             self.write_slot(no, after);
-            return self.finish(no, before, after, end, trail, now, event);
+            return self.finish(no, was, after, end, trail, now, event);
         }
         self.write_slot(no, after);
         let slot = *self.slab.get(no);
@@ -294,7 +306,7 @@ impl Tables {
             self.put_trail_record(no, slot.serial, &trail);
         }
         self.track_marks(after);
-        self.count(no, Some(before.status()), after.status(), Some(event), now);
+        self.count(no, was, after.status(), Some(event), now);
     }
 
     /// Keeps the lists of items with a mark that somebody looks for.
@@ -418,11 +430,21 @@ impl Tables {
         });
     }
 
+    /// What an item is before it changes.
+    fn was(&self, slot: &Slot, item: &Item) -> Was {
+        let since = match item.state {
+            State::Pending { not_before } => Some(item.id.created_at().max(not_before)),
+            State::Leased { .. } => self.leases.granted(slot.lease),
+            State::Held { .. } | State::Split | State::Done(_) => None,
+        };
+        Was { status: Some(item.status()), lane: slot.lane, since }
+    }
+
     /// Keeps the counts, and notes what happened for those who listen.
     pub(crate) fn count(
         &mut self,
         no: SlotNo,
-        from: Option<Status>,
+        was: Was,
         status: Status,
         event: Option<Event>,
         now: Timestamp,
@@ -431,6 +453,7 @@ impl Tables {
         let queue = self.lanes.get(slot.lane).name.queue;
         let (tenant, stage, serial) = (slot.tenant, slot.stage, slot.serial);
         let owner = self.owners.number(queue, tenant);
+        let Was { status: from, lane, since } = was;
         if from != Some(status) {
             self.owners.moved(owner, from, Some(status));
         }
@@ -443,6 +466,8 @@ impl Tables {
                 stage,
                 status,
                 event,
+                in_stage: Arc::clone(self.names.text(self.lanes.get(lane).name.stage)),
+                since,
             };
             self.notices.happened.push(happened);
         }

@@ -10,6 +10,7 @@ use windrow_core::trail::Trail;
 use windrow_core::transitions::Event;
 use windrow_core::{ItemId, Timestamp};
 
+use super::apply::Was;
 use super::codec::record::{Image, ImageState, Removed, tag};
 use super::codec::{Pack, put_serial};
 use super::ledger::nowhere;
@@ -24,7 +25,7 @@ impl Tables {
     pub(crate) fn finish(
         &mut self,
         no: SlotNo,
-        before: &Item,
+        was: Was,
         after: &Item,
         end: End,
         trail: Option<Box<Trail>>,
@@ -40,7 +41,7 @@ impl Tables {
         let mut image = self.image(&slot);
         image.state = ImageState::Done { end, at };
         image.trail = None;
-        self.count(no, Some(before.status()), after.status(), Some(event), now);
+        self.count(no, was, after.status(), Some(event), now);
         self.slab.free_key(no);
         self.cancelling.remove(&slot.serial);
         self.quarantined.remove(&slot.serial);
@@ -128,7 +129,8 @@ impl Tables {
             self.put_trail_record(no, slot.serial, &trail);
         }
         self.track_marks(item);
-        self.count(no, Some(entry.end.into()), item.status(), Some(event), now);
+        let was = Was { status: Some(entry.end.into()), lane: slot.lane, since: None };
+        self.count(no, was, item.status(), Some(event), now);
     }
 
     pub(crate) fn remove(&mut self, id: ItemId) {

@@ -12,8 +12,8 @@ use windrow_core::ports::{Count, Enough, Inspected, Listener, Now, Store, StoreE
 use windrow_core::refusal::Refusal;
 use windrow_core::resource::Resource;
 use windrow_core::settings::Settings;
-use windrow_core::vitals::Vitals;
-use windrow_core::{Item, ItemId, Timestamp};
+use windrow_core::vitals::{Standing, Vitals};
+use windrow_core::{Item, ItemId, LeaseId, Timestamp};
 
 use super::Embedded;
 use super::tables::Tables;
@@ -140,6 +140,21 @@ impl Store for Embedded {
         Ok(self.shared.tables.lock().leases.iter().cloned().collect())
     }
 
+    async fn held_by(
+        &self,
+        leases: &[LeaseId],
+        limit: usize,
+    ) -> Result<Vec<(LeaseId, Vec<ItemId>)>, StoreError> {
+        self.look(|tables| {
+            let held = leases.iter().map(|lease| {
+                let slots = tables.leases.slots(&tables.slab, *lease).into_iter().take(limit);
+                (*lease, slots.map(|no| tables.id(tables.slab.get(no).serial)).collect::<Vec<_>>())
+            });
+            Ok(held.filter(|(_, items)| !items.is_empty()).collect())
+        })
+        .await
+    }
+
     async fn notes(&self, shelf: &str) -> Result<Vec<Note>, StoreError> {
         self.look(|tables| Ok(tables.notes.on(shelf))).await
     }
@@ -164,6 +179,10 @@ impl Store for Embedded {
 
     async fn vitals(&self, now: Timestamp) -> Result<Vitals, StoreError> {
         self.look_after(now).await
+    }
+
+    async fn stages(&self, _now: Timestamp, _most: u64) -> Result<Vec<Standing>, StoreError> {
+        self.look(|tables| Ok(tables.standings())).await
     }
 
     async fn advance(&self, now: Timestamp) -> Result<(), StoreError> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use windrow_core::Timestamp;
 use windrow_core::ports::StoreError;
-use windrow_core::vitals::{Closed, InLine, Room, Vitals, Waiting};
+use windrow_core::vitals::{Closed, InLine, Room, Standing, Standings, Vitals, Waiting};
 
 use super::Embedded;
 use super::log::Space;
@@ -96,6 +96,30 @@ impl Tables {
         self.pauses.queues.contains(&queue)
             || self.pauses.stages.contains(&(queue, stage))
             || resource.is_some_and(|resource| resource.closed_until > now)
+    }
+
+    /// How stages stand. What waits is counted as it comes and goes; what runs is looked at.
+    pub(super) fn standings(&mut self) -> Vec<Standing> {
+        let mut all = Standings::default();
+        for lane in 0..self.lanes.iter().count() as u32 {
+            let pending = self.lanes.get(lane).pending;
+            let since = self.lanes.oldest_in(lane, |_| true).map(|no| self.since(no));
+            let standing = self.standing(&mut all, lane);
+            standing.waiting += pending;
+            since.into_iter().for_each(|since| standing.add_first(since));
+        }
+        for lease in self.leases.iter() {
+            for no in self.leases.slots(&self.slab, lease.id) {
+                self.standing(&mut all, self.slab.get(no).lane).running += 1;
+            }
+        }
+        all.told()
+    }
+
+    fn standing<'a>(&self, all: &'a mut Standings, lane: u32) -> &'a mut Standing {
+        let name = self.lanes.get(lane).name;
+        let text = |no: u32| Arc::clone(self.names.text(no));
+        all.of(text(name.queue), text(name.stage))
     }
 
     /// Since when an item in line can be claimed.

@@ -444,7 +444,7 @@ impl Desk {
         self.items.set(id, Some(item));
         self.line_up(id);
         self.regroup(None, Some(&item));
-        self.note(&item, None, now);
+        self.note(None, &item, None, now);
     }
 
     fn step(&mut self, after: Item, event: Event, now: Timestamp) {
@@ -469,6 +469,11 @@ impl Desk {
         }
         self.rekey(&before, &after);
         self.regroup(Some(&before), Some(&after));
+        let since = match before.state {
+            Doing::Pending { not_before } => Some(before.id.created_at().max(not_before)),
+            Doing::Leased { lease } => self.leases.get(&lease).map(|held| held.lease.granted),
+            Doing::Held { .. } | Doing::Split | Doing::Done(_) => None,
+        };
         if let Some(lease) = before.lease() {
             if after.lease() == Some(lease) {
                 self.holds_another(lease);
@@ -476,7 +481,7 @@ impl Desk {
                 self.leave_lease(lease, after.id);
             }
         }
-        self.note(&after, Some(event), now);
+        self.note(Some((&before, since)), &after, Some(event), now);
     }
 
     /// Whether an item waits until its group has room.
@@ -577,15 +582,25 @@ impl Desk {
         self.line_up(id);
     }
 
-    fn note(&mut self, item: &Item, event: Option<Event>, at: Timestamp) {
+    fn note(
+        &mut self,
+        before: Option<(&Item, Option<Timestamp>)>,
+        item: &Item,
+        event: Option<Event>,
+        at: Timestamp,
+    ) {
+        let (was, since) = before.unwrap_or((item, None));
         let names = self.names.read();
-        let (Some(queue), Some(tenant)) = (names.text(item.queue.0), names.text(item.tenant.0))
+        let (Some(queue), Some(tenant), Some(route)) =
+            (names.text(item.queue.0), names.text(item.tenant.0), names.route(was.route.0))
         else {
             return;
         };
+        let in_stage = Arc::clone(&route.stage(was.stage).name);
         let (queue, tenant) = (Arc::clone(queue), Arc::clone(tenant));
         drop(names);
         let (id, stage, status) = (item.id, item.stage, item.status());
-        self.decided.happened.push(Happened { id, at, queue, tenant, stage, status, event });
+        let happened = Happened { id, at, queue, tenant, stage, status, event, in_stage, since };
+        self.decided.happened.push(happened);
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tokio_postgres::Row;
+use uuid::Uuid;
 use windrow_core::change::Lease;
 use windrow_core::command::Request;
 use windrow_core::explain::{Explanation, explain};
@@ -12,8 +13,8 @@ use windrow_core::note::Note;
 use windrow_core::ports::{Count, Enough, Inspected, Lead, Listener, Now, Store, StoreError, Work};
 use windrow_core::resource::Resource;
 use windrow_core::settings::Settings;
-use windrow_core::vitals::Vitals;
-use windrow_core::{Answer, Item, ItemId, Ledger as _, Refusal, Timestamp};
+use windrow_core::vitals::{Standing, Vitals};
+use windrow_core::{Answer, Item, ItemId, LeaseId, Ledger as _, Refusal, Timestamp};
 
 use super::desk::Desk;
 use super::load::{self, Loading};
@@ -206,6 +207,24 @@ impl Store for Postgres {
         Ok(rows.iter().map(load::lease).collect())
     }
 
+    async fn held_by(
+        &self,
+        leases: &[LeaseId],
+        limit: usize,
+    ) -> Result<Vec<(LeaseId, Vec<ItemId>)>, StoreError> {
+        let client = self.shared.pool.get().await?;
+        let sql = "select id, serials[:$2] from windrow.leases where id = any ($1)";
+        let ids: Vec<Uuid> = leases.iter().map(|lease| Uuid::from_u128(lease.0)).collect();
+        let rows = client.query(step!(sql, ids, limit.min(i32::MAX as usize) as i32)).await?;
+        let held = rows.iter().map(|row| {
+            let serials: Vec<i64> = row.get(1);
+            let id = |serial: i64| ItemId::from_serial(serial as u64, self.shared.tag);
+            let items = serials.into_iter().map(id);
+            (LeaseId(row.get::<_, Uuid>(0).as_u128()), items.collect::<Vec<_>>())
+        });
+        Ok(held.filter(|(_, items)| !items.is_empty()).collect())
+    }
+
     async fn notes(&self, shelf: &str) -> Result<Vec<Note>, StoreError> {
         let client = self.shared.pool.get().await?;
         let sql = "select name, version, body from windrow.notes where shelf = $1";
@@ -242,6 +261,10 @@ impl Store for Postgres {
 
     async fn vitals(&self, now: Timestamp) -> Result<Vitals, StoreError> {
         Ok(self.look_after(now).await?)
+    }
+
+    async fn stages(&self, now: Timestamp, most: u64) -> Result<Vec<Standing>, StoreError> {
+        Ok(self.standings(now, most).await?)
     }
 
     async fn advance(&self, now: Timestamp) -> Result<(), StoreError> {

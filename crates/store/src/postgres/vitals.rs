@@ -4,8 +4,9 @@
 
 use std::sync::Arc;
 
+use tokio_postgres::Row;
 use windrow_core::Timestamp;
-use windrow_core::vitals::{Closed, InLine, Vitals, Waiting};
+use windrow_core::vitals::{Closed, InLine, Standing, Standings, Vitals, Waiting};
 
 use super::health::held_back;
 use super::tx::step;
@@ -32,9 +33,48 @@ const FIGURES: &str = "select \
        (select sum(pg_total_relation_size(c.oid))::bigint from pg_class c \
          where c.relnamespace = 'windrow'::regnamespace and c.relkind = 'r')";
 
+/// What waits in each stage, counted so far: in line by its index, and aside by its own.
+const PENDING: &str = "select p.queue_name, p.stage, sum(w.pending)::bigint, \
+       bool_or(w.pending > $1) \
+     from windrow.policies p cross join lateral (select \
+       (select count(*) from (select from windrow.line x where x.lane = p.lane limit $1 + 1) l) \
+       + (select count(*) from (select from windrow.items i where i.lane = p.lane \
+           and i.state = 0 and i.spot <> 1 limit $1 + 1) a) as pending) w \
+     group by 1, 2";
+
+/// What leases hold in each stage.
+const RUNNING: &str = "select q.name, s.name, count(*) \
+     from windrow.leases e cross join lateral unnest(e.serials) held (serial) \
+     join windrow.items i on i.serial = held.serial join windrow.lanes l on l.no = i.lane \
+     join windrow.names q on q.no = l.queue join windrow.names s on s.no = l.stage_name \
+     group by 1, 2";
+
 const NOW: &str = "select (extract(epoch from clock_timestamp()) * 1000)::bigint";
 
 impl Postgres {
+    pub(super) async fn standings(
+        &self,
+        now: Timestamp,
+        most: u64,
+    ) -> Result<Vec<Standing>, Error> {
+        let client = self.shared.pool.get().await?;
+        let text = |row: &Row, column: usize| Arc::from(row.get::<_, &str>(column));
+        let mut all = Standings::default();
+        for row in client.query(step!(PENDING, most as i64)).await? {
+            let standing = all.of(text(&row, 0), text(&row, 1));
+            standing.waiting = row.get::<_, i64>(2) as u64;
+            standing.is_capped = row.get(3);
+        }
+        for row in client.query(step!(RUNNING)).await? {
+            all.of(text(&row, 0), text(&row, 1)).running = row.get::<_, i64>(2) as u64;
+        }
+        for row in client.query(step!(WAITING, now.0 as i64)).await? {
+            let since = Timestamp(row.get::<_, i64>(2) as u64);
+            all.of(text(&row, 0), text(&row, 3)).add_first(since);
+        }
+        Ok(all.told())
+    }
+
     pub(super) async fn look_after(&self, now: Timestamp) -> Result<Vitals, Error> {
         let client = self.shared.pool.get().await?;
         let at = match self.shared.keeps_time {

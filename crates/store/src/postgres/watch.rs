@@ -159,13 +159,15 @@ impl Postgres {
 }
 
 fn written(of: &Happened) -> Value {
-    let event = of.event.map(Event::name);
-    json!([of.id.to_string(), of.at.0, *of.queue, *of.tenant, of.stage, of.status.name(), event])
+    let (event, since) = (of.event.map(Event::name), of.since.map(|at| at.0));
+    let (id, status) = (of.id.to_string(), of.status.name());
+    json!([id, of.at.0, *of.queue, *of.tenant, of.stage, status, event, *of.in_stage, since])
 }
 
 fn read(line: &str) -> Option<Happened> {
-    type Fields = (String, u64, String, String, u8, String, Option<String>);
-    let (id, at, queue, tenant, stage, status, event): Fields = serde_json::from_str(line).ok()?;
+    type Fields = (String, u64, String, String, u8, String, Option<String>, String, Option<u64>);
+    let fields: Fields = serde_json::from_str(line).ok()?;
+    let (id, at, queue, tenant, stage, status, event, in_stage, since) = fields;
     let event = match event {
         Some(word) => Some(Event::parse(&word)?),
         None => None,
@@ -178,6 +180,8 @@ fn read(line: &str) -> Option<Happened> {
         stage,
         status: Status::parse(&status)?,
         event,
+        in_stage: in_stage.into(),
+        since: since.map(Timestamp),
     })
 }
 
@@ -198,11 +202,13 @@ mod tests {
             stage: 3,
             status: Status::Failed,
             event: Some(Event::Expire),
+            in_stage: "ocr".into(),
+            since: Some(Timestamp(1_794_700_000_000)),
         };
         let line = written(&happened).to_string();
         assert_eq!(line.lines().count(), 1);
         assert_eq!(read(&line), Some(happened.clone()));
-        let created = Happened { event: None, ..happened };
+        let created = Happened { event: None, since: None, ..happened };
         assert_eq!(read(&written(&created).to_string()), Some(created));
         assert_eq!(read("null"), None);
     }

@@ -26,7 +26,7 @@ use windrow_core::item::Marks;
 use windrow_core::note::Note;
 use windrow_core::ports::{Count, Enough, Inspected, Listener, Now, Store, StoreError, Work};
 use windrow_core::resource::Resource;
-use windrow_core::vitals::Vitals;
+use windrow_core::vitals::{Standing, Vitals};
 use windrow_core::{
     Answer, Item, ItemId, Ledger, Request, State as Doing, Status, Timestamp, decide,
 };
@@ -258,6 +258,10 @@ impl Store for Model {
 
     async fn vitals(&self, now: Timestamp) -> Result<Vitals, StoreError> {
         Ok(self.inside.lock().state.vitals(now))
+    }
+
+    async fn stages(&self, now: Timestamp, _most: u64) -> Result<Vec<Standing>, StoreError> {
+        Ok(self.inside.lock().state.standings(now))
     }
 
     async fn advance(&self, now: Timestamp) -> Result<(), StoreError> {

@@ -19,7 +19,9 @@ use windrow_core::settings::{Policy, Settings};
 use windrow_core::tally::Tally;
 use windrow_core::trail::Trail;
 use windrow_core::transitions::Event;
-use windrow_core::{Answer, Body, Change, Item, ItemId, LeaseId, RequestId, Timestamp};
+use windrow_core::{
+    Answer, Body, Change, Item, ItemId, LeaseId, RequestId, State as Doing, Timestamp,
+};
 
 use super::Slip;
 use super::names::Names;
@@ -184,12 +186,17 @@ impl State {
         put(&mut self.trails, id, trail.map(|trail| *trail));
         self.resolve(&body);
         self.bodies.insert(id, body);
-        self.note(&item, None, now);
+        self.note((&item, None), &item, None, now);
     }
 
     fn step(&mut self, after: Item, event: Event, now: Timestamp) {
         let before = self.items[&after.id];
         check_step(&before, &after, event);
+        let since = match before.state {
+            Doing::Pending { not_before } => Some(before.id.created_at().max(not_before)),
+            Doing::Leased { lease } => self.leases.get(&lease).map(|lease| lease.granted),
+            Doing::Held { .. } | Doing::Split | Doing::Done(_) => None,
+        };
         if event == Event::Claim {
             self.handed_out(&before);
         }
@@ -208,10 +215,17 @@ impl State {
         {
             self.leases.remove(&lease);
         }
-        self.note(&after, Some(event), now);
+        self.note((&before, since), &after, Some(event), now);
     }
 
-    fn note(&mut self, item: &Item, event: Option<Event>, at: Timestamp) {
+    fn note(
+        &mut self,
+        (was, since): (&Item, Option<Timestamp>),
+        item: &Item,
+        event: Option<Event>,
+        at: Timestamp,
+    ) {
+        let in_stage = Arc::clone(&self.names.route(was.route).stage(was.stage).name);
         self.happened.push(Happened {
             id: item.id,
             at,
@@ -220,6 +234,8 @@ impl State {
             stage: item.stage,
             status: item.status(),
             event,
+            in_stage,
+            since,
         });
     }
 

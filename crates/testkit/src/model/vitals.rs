@@ -5,7 +5,7 @@ use std::sync::Arc;
 use windrow_core::explain::{Reason, explain};
 use windrow_core::item::Marks;
 use windrow_core::rules::claim::Gate;
-use windrow_core::vitals::{Closed, InLine, Vitals, Waiting};
+use windrow_core::vitals::{Closed, InLine, Standing, Standings, Vitals, Waiting};
 use windrow_core::{Item, State as Doing, Timestamp};
 
 use super::state::State;
@@ -26,6 +26,24 @@ impl State {
             quarantined: self.items.values().filter(aside).count() as u64,
             ..Vitals::default()
         }
+    }
+
+    pub(super) fn standings(&self, now: Timestamp) -> Vec<Standing> {
+        let (at, mut all) = (now.max(self.now), Standings::default());
+        for item in self.items.values() {
+            let Some(body) = self.bodies.get(&item.id) else { continue };
+            let stage = Arc::clone(&self.names.route(item.route).stage(item.stage).name);
+            let standing = all.of(Arc::clone(&body.queue), stage);
+            match item.state {
+                Doing::Pending { .. } => standing.waiting += 1,
+                Doing::Leased { .. } => standing.running += 1,
+                Doing::Held { .. } | Doing::Split | Doing::Done(_) => {}
+            }
+            if let Some(InLine { since, .. }) = self.waits(item, at) {
+                standing.add_first(since);
+            }
+        }
+        all.told()
     }
 
     /// An item as it stands in line, if it does.

@@ -3,7 +3,7 @@
 use windrow_core::command::{Claim, Command};
 use windrow_core::limits::{COMMAND_ITEMS_MAX, LEASE_MAX_MS, NAME_MAX};
 use windrow_core::settings::{KindSettings, Policy, StageSettings};
-use windrow_core::{Answer, Refusal, Status};
+use windrow_core::{Answer, LeaseId, Refusal, Status};
 
 use super::*;
 
@@ -30,6 +30,23 @@ cases! {
         let rest = bed.claim(10);
         assert_eq!(rest.len(), 2);
         assert_ne!(rest[0].lease, held[0].lease);
+    }
+
+    fn what_a_lease_holds_is_told_until_it_is_settled(bed) {
+        bed.add_many(4);
+        let (held, other) = (bed.claim(3), bed.take());
+        let of = |leases: &[LeaseId], limit| {
+            let mut told = block_on(bed.store.held_by(leases, limit)).expect("it is read");
+            told.iter_mut().for_each(|(_, items)| items.sort());
+            told
+        };
+        let (lease, ids) = (held[0].lease, held.iter().map(|held| held.id).collect::<Vec<_>>());
+        assert_eq!(of(&[lease], 10), [(lease, ids.clone())]);
+        assert_eq!(of(&[lease], 2)[0].1.len(), 2);
+        assert_eq!(of(&[lease, other.lease], 9).len(), 2);
+        bed.complete(&held[0]);
+        bed.complete(&other);
+        assert_eq!(of(&[lease, other.lease], 9), [(lease, ids[1..].to_vec())]);
     }
 
     fn a_leased_item_is_given_to_nobody_else(bed) {

@@ -159,4 +159,28 @@ cases! {
         let first = ear.happened.lock()[0].clone();
         assert_eq!((&*first.queue, &*first.tenant, first.at), (QUEUE, TENANT, bed.now()));
     }
+
+    fn what_happened_is_told_with_its_stage_and_since_when_it_waited_or_ran(bed) {
+        let ear = listen(bed);
+        let id = bed.add(routed(&["a", "b"]));
+        let mut times = vec![id.created_at()];
+        let mut later = |ms| {
+            bed.advance(ms);
+            times.push(bed.now());
+        };
+        later(1_000);
+        let held = bed.take();
+        later(500);
+        bed.complete(&held);
+        later(250);
+        let held = bed.take();
+        later(70);
+        bed.settle(&held, fail());
+        let told: Vec<_> =
+            ear.happened.lock().iter().map(|h| (h.in_stage.to_string(), h.since)).collect();
+        let since = |stage: &str, at: usize| (stage.to_owned(), Some(times[at]));
+        let expected =
+            [("a".to_owned(), None), since("a", 0), since("a", 1), since("b", 2), since("b", 3)];
+        assert_eq!(told, expected);
+    }
 }

@@ -17,6 +17,18 @@ fn waits<S: windrow_core::ports::Store>(bed: &Bed<S>) -> (Option<Timestamp>, Opt
     ours.map_or((None, None), |Waiting { open_since, held_since, .. }| (open_since, held_since))
 }
 
+/// What waits and runs in each stage of the queue, and since when the first waits.
+fn stages<S: windrow_core::ports::Store>(
+    bed: &Bed<S>,
+) -> Vec<(String, u64, u64, Option<Timestamp>)> {
+    let told = block_on(bed.store.stages(bed.now(), 100)).expect("it tells");
+    let each = told.into_iter().map(|of| {
+        assert!(*of.queue == *QUEUE && !of.is_capped, "{of:?}");
+        (of.stage.to_string(), of.waiting, of.running, of.since)
+    });
+    each.collect()
+}
+
 cases! {
     fn what_waits_is_as_old_as_its_first_and_what_is_worked_on_waits_no_more(bed) {
         assert_eq!(waits(bed), (None, None));
@@ -35,6 +47,28 @@ cases! {
         bed.take();
         assert_eq!(waits(bed), (None, None));
         bed.complete(&held);
+    }
+
+    fn stages_say_what_waits_and_runs_in_them(bed) {
+        let stage = |name: &str, waiting, running, since| (name.to_owned(), waiting, running, since);
+        assert_eq!(stages(bed), []);
+        let first = bed.now();
+        for kind in ["page", "page", "mail"] {
+            bed.add(routed(&["read", "write"]).kind(kind));
+        }
+        bed.add(routed(&["read", "write"]).at(bed.later(60_000)));
+        assert_eq!(stages(bed), [stage("read", 4, 0, Some(first))]);
+        bed.advance(1_000);
+        let held = bed.claim_in("read", 2);
+        assert_eq!(stages(bed), [stage("read", 2, 2, Some(first))]);
+        bed.complete(&held[0]);
+        let both = [stage("read", 2, 1, Some(first)), stage("write", 1, 0, Some(bed.now()))];
+        assert_eq!(stages(bed), both);
+        bed.settle(&held[1], fail());
+        bed.complete(&bed.take_in("write"));
+        bed.complete(&bed.take_in("read"));
+        bed.complete(&bed.take_in("write"));
+        assert_eq!(stages(bed), [stage("read", 1, 0, None)], "its time has not come");
     }
 
     fn an_item_waits_from_when_it_may_be_claimed(bed) {

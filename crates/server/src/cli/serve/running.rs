@@ -255,6 +255,7 @@ fn begin_beside(app: &Arc<App>, open: &Open, port: u16) -> JoinHandle<()> {
         async move {
             tokio::select! {
                 () = app.book.run() => {}
+                () = app.drained.run() => {}
                 () = app.stops() => {}
             }
         }

@@ -273,10 +273,10 @@ fn workers(state: &State) -> Rows {
     let look = &state.look;
     let rows = look.workers.iter().map(|worker| {
         Row::new(vec![
-            Cell::from(printable(&worker.name)),
+            Cell::from(worker.titled()),
             number(worker.leases, 6),
             number(worker.waiting, 7),
-            Cell::from(format!("{:>5}", span(look.at.0.since(worker.last_seen.0)))),
+            Cell::from(format!("{:>5}", worker.seen(look.at))),
             Cell::from(printable(&worker.queues.join(", "))),
         ])
     });

@@ -11,6 +11,7 @@ use windrow_wire::time::Time;
 
 use crate::cli::exit::{Exit, Stop};
 use crate::cli::reach::{Ask, Target};
+use crate::cli::show::{printable, span};
 
 /// Items on a page, and how many that live are looked at.
 const PAGE: usize = 200;
@@ -126,12 +127,29 @@ pub(super) struct Stage {
 #[derive(Clone, PartialEq, Deserialize, Serialize, Debug)]
 pub(super) struct Worker {
     pub(super) name: String,
-    pub(super) last_seen: Time,
+    /// None of one that is drained and not here.
+    pub(super) last_seen: Option<Time>,
     pub(super) waiting: u64,
     pub(super) leases: u64,
     pub(super) queues: Vec<String>,
     pub(super) stages: Vec<String>,
     pub(super) kinds: Vec<String>,
+    /// It is handed nothing new.
+    #[serde(default)]
+    pub(super) drained: bool,
+}
+
+impl Worker {
+    /// Its name, and a word if it is drained.
+    pub(super) fn titled(&self) -> String {
+        let name = printable(&self.name);
+        if self.drained { format!("{name} (drained)") } else { name }
+    }
+
+    /// How long ago it was last seen.
+    pub(super) fn seen(&self, now: Time) -> String {
+        self.last_seen.map_or_else(|| "-".to_owned(), |seen| span(now.0.since(seen.0)))
+    }
 }
 
 #[derive(Clone, PartialEq, Deserialize, Serialize, Debug)]

@@ -86,10 +86,10 @@ fn workers(look: &Look) -> Table {
     let mut table = Table::new(&["WORKER", "LEASES", "WAITING", "SEEN", "QUEUES"]);
     for worker in &look.workers {
         table.row([
-            printable(&worker.name).into(),
+            worker.titled().into(),
             format!("{:>6}", worker.leases).into(),
             format!("{:>7}", worker.waiting).into(),
-            format!("{:4}", span(look.at.0.since(worker.last_seen.0))).into(),
+            format!("{:4}", worker.seen(look.at)).into(),
             printable(&worker.queues.join(", ")).into(),
         ]);
     }

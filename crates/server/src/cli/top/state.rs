@@ -276,13 +276,15 @@ impl State {
                     [] => "all".to_owned(),
                     names => names.join(", "),
                 };
+                let seen = worker.last_seen.map(|seen| seen.0.to_string());
                 let lines = vec![
-                    format!("last seen  {}", worker.last_seen.0),
+                    format!("last seen  {}", seen.as_deref().unwrap_or("not by this server")),
                     format!("leases     {}", worker.leases),
                     format!("waiting    {} claims", worker.waiting),
                     format!("queues     {}", all(&worker.queues)),
                     format!("stages     {}", all(&worker.stages)),
                     format!("kinds      {}", all(&worker.kinds)),
+                    format!("drained    {}", if worker.drained { "yes" } else { "no" }),
                 ];
                 self.front = Front::Text { title: worker.name.clone(), lines, from: 0 };
                 Next::Stay

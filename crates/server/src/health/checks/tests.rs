@@ -57,8 +57,14 @@ fn flows(facts: &mut Facts, queue: &str, went_well: u64, failed: u64, worked: u6
 
 fn worker(facts: &mut Facts, name: &str, queue: &str, waiting: usize) {
     let offers = Arc::new(Claim::new(name, queue, 1));
-    let worker = Worker { name: name.into(), last_seen: NOW, waiting, leases: 0, offers };
-    facts.workers.push(worker);
+    facts.workers.push(Worker {
+        name: name.into(),
+        last_seen: NOW,
+        waiting,
+        leases: 0,
+        offers,
+        is_drained: false,
+    });
 }
 
 fn lease(facts: &mut Facts, worker: &str) {
@@ -200,6 +206,11 @@ fn a_queue_stalls_when_work_waits_and_nothing_happens() {
         waits(facts, "q", Some(5 * MINUTE), None);
         worker(facts, "w", "q", 1);
     });
+    is("stalled", Red, "its workers are drained", |facts| {
+        waits(facts, "q", Some(5 * MINUTE), None);
+        worker(facts, "w", "q", 1);
+        facts.workers[0].is_drained = true;
+    });
     is("stalled", Red, "ask for nothing any more", |facts| {
         waits(facts, "q", Some(5 * MINUTE), None);
         worker(facts, "w", "q", 0);
@@ -219,8 +230,8 @@ fn a_queue_stalls_when_work_waits_and_nothing_happens() {
 fn a_worker_of_another_stage_is_none_that_waits_for_this_one() {
     let of_stage = |facts: &mut Facts, stage: &str| {
         let offers = Claim { stages: vec![stage.into()], ..Claim::new("w", "q", 1) };
-        let (last_seen, offers) = (NOW, Arc::new(offers));
-        facts.workers.push(Worker { name: "w".into(), last_seen, waiting: 1, leases: 0, offers });
+        worker(facts, "w", "q", 1);
+        facts.workers.last_mut().expect("it is there").offers = Arc::new(offers);
     };
     is("stalled", Red, "none of them takes this stage", |facts| {
         waits(facts, "q", Some(5 * MINUTE), None);

@@ -67,6 +67,11 @@ impl Leases {
         self.held(*self.by_id.get(&id)?)?.lease.as_ref()
     }
 
+    /// Since when a lease holds what it holds.
+    pub(crate) fn granted(&self, no: u32) -> Option<Timestamp> {
+        self.held(no)?.lease.as_ref().map(|lease| lease.granted)
+    }
+
     /// Begins or extends a lease.
     pub(crate) fn put(&mut self, lease: Lease) {
         let no = self.number(lease.id);

@@ -1,0 +1,96 @@
+//! Workers over HTTP: what they run, and how one is drained and resumed.
+
+use serde_json::{Value, json};
+
+use crate::{Data, Reply, Server};
+
+const VM: &str = "/api/v1/workers/vm%2Focr";
+
+fn worker(server: &Server, name: &str) -> Value {
+    let all = server.get("/api/v1/workers").json();
+    let found = all.as_array().unwrap().iter().find(|worker| worker["name"] == name);
+    found.unwrap_or_else(|| panic!("{name} is not in {all}")).clone()
+}
+
+#[test]
+fn a_worker_shows_what_it_runs() {
+    let data = Data::new("runs");
+    let server = Server::start(&data.0);
+    let ids: Vec<String> = (0..25).map(|_| server.enqueue(json!({"kind": "page"}))).collect();
+    let grant = server.claim(json!({"worker": "vm/ocr", "max": 25}));
+    let shown = worker(&server, "vm/ocr");
+    assert_eq!((&shown["drained"], &shown["leases"]), (&json!(false), &json!(1)));
+    let runs = shown["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 20, "some of them");
+    let run = &runs[0];
+    assert!(ids.iter().any(|id| run["item"] == *id.as_str()), "{run}");
+    let names = ["queue", "stage", "kind"].map(|name| run[name].as_str().unwrap());
+    assert_eq!(names, ["q", "work", "page"]);
+    assert_eq!(run["lease_expires_at"], grant["expires_at"]);
+    assert!(run["since"].as_str() < run["lease_expires_at"].as_str(), "{run}");
+    let done: Vec<Value> = ids.iter().map(|id| json!({"id": id, "outcome": "complete"})).collect();
+    let url = format!("/api/v1/leases/{}/settle", grant["lease"].as_str().unwrap());
+    assert_eq!(server.post(&url, &json!({ "items": done })).status, 200);
+    assert_eq!(worker(&server, "vm/ocr")["runs"], json!([]));
+}
+
+#[test]
+fn a_drained_worker_finishes_what_it_has_and_gets_nothing_new() {
+    let data = Data::new("drain");
+    let server = Server::start(&data.0);
+    server.enqueue(json!({}));
+    let grant = server.claim(json!({"worker": "vm/ocr"}));
+    let claim = |wait_ms: u64| json!({"worker": "vm/ocr", "wait_ms": wait_ms}).to_string();
+    let json = ["content-type: application/json"];
+    let mut waiting = server.open("POST", "/api/v1/claims", &json, &claim(30_000));
+    // Whether it waits already or comes later makes no difference.
+    let drained = server.post(&format!("{VM}/drain"), &json!({}));
+    assert_eq!((drained.status, drained.json()), (200, json!({"done": true})));
+    let id = server.enqueue(json!({"priority": 9}));
+    let nothing = server.send("POST", "/api/v1/claims", &json, &claim(0));
+    assert_eq!(nothing.status, 204, "{}", nothing.text);
+    let shown = worker(&server, "vm/ocr");
+    assert_eq!((&shown["drained"], shown["runs"].as_array().unwrap().len()), (&json!(true), 1));
+    let held = &grant["items"][0]["id"];
+    let done = json!({"items": [{"id": held, "outcome": "complete"}]});
+    let url = format!("/api/v1/leases/{}/settle", grant["lease"].as_str().unwrap());
+    assert_eq!(server.post(&url, &done).json()[0]["ending"], "completed");
+    let explained = server.get(&format!("/api/v1/queue/{id}/explain"));
+    assert!(explained.text.contains("no_worker"), "{}", explained.text);
+
+    let resumed = server.post(&format!("{VM}/resume"), &json!({})).json();
+    assert_eq!(resumed, json!({"done": true}));
+    let got = Reply::read(&mut waiting);
+    assert_eq!((got.status, &got.json()["items"][0]["id"]), (200, &json!(id)), "{}", got.text);
+    assert_eq!(worker(&server, "vm/ocr")["drained"], false);
+    let again = server.post(&format!("{VM}/resume"), &json!({})).json();
+    assert!(again["note"].as_str().unwrap().contains("no worker \"vm/ocr\" was drained"));
+    let audit = server.get("/api/v1/audit").json();
+    let deeds: Vec<_> = audit["entries"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|deed| {
+            (deed["operation"].as_str().unwrap(), deed["targets"][0].as_str().unwrap_or_default())
+        })
+        .collect();
+    assert!(deeds.contains(&("POST /workers/{name}/drain", "vm/ocr")), "{audit}");
+}
+
+#[test]
+fn who_is_drained_stays_so_over_a_restart_and_is_shown_while_away() {
+    let data = Data::new("drained");
+    let server = Server::start(&data.0);
+    let note = server.post(&format!("{VM}/drain"), &json!({})).json();
+    assert!(note["note"].as_str().unwrap().contains("is present"), "{note}");
+    assert!(server.stop("TERM"));
+    let server = Server::start(&data.0);
+    let shown = worker(&server, "vm/ocr");
+    assert_eq!((&shown["drained"], &shown["last_seen"]), (&json!(true), &Value::Null));
+    server.enqueue(json!({}));
+    let json = ["content-type: application/json"];
+    let claim = json!({"worker": "vm/ocr"}).to_string();
+    assert_eq!(server.send("POST", "/api/v1/claims", &json, &claim).status, 204);
+    server.claim(json!({"worker": "another"}));
+    server.post("/api/v1/workers/%00/drain", &json!({})).is(422, "invalid");
+}
