@@ -1,8 +1,9 @@
 //! The overview: is it healthy, what waits, what failed, and what to press.
 
+use std::collections::BTreeSet;
+
 use maud::{Markup, html};
 use serde_json::Value;
-use windrow_wire::problem::Code;
 
 use super::draw::{
     Line, age_ms, chart, class, copied, counted, grouped, list, missing, number, short, spark,
@@ -20,6 +21,9 @@ use crate::http::Failed;
 const SPARK: usize = 30;
 const RATE: usize = 5;
 
+/// Who waits longer than this is late.
+const LATE_MS: u64 = 60_000;
+
 /// Groups of failures that are shown.
 const GROUPS: usize = 12;
 
@@ -30,15 +34,14 @@ pub(super) async fn page(view: View) -> Result<Page, Failed> {
     if queues.as_array().is_none_or(Vec::is_empty) {
         return Ok(page.part("health", health).part("queues", nothing_yet(&view)));
     }
-    let flow = match view.may_see(Ask::get(&["flow"])).await {
-        Ok(flow) => flow.unwrap_or_default(),
-        Err(failed) if failed.code() == Code::NotFound => Value::Null,
-        Err(failed) => return Err(failed),
-    };
+    // These are about all tenants; whoever is of one sees the rest.
+    let flow = view.may_see(Ask::get(&["flow"])).await?.unwrap_or_default();
+    let stages = view.may_see(Ask::get(&["stages"])).await?.unwrap_or_default();
     let workers = view.see(Ask::get(&["workers"])).await?;
+    let around = Around { flow: &flow, stages: &stages, workers: &workers };
     Ok(page
         .part("health", health)
-        .part("queues", self::queues(&view, &queues, &flow, &workers))
+        .part("queues", self::queues(&view, &queues, &around))
         .part("charts", charts(&flow))
         .part("failures", failures(&view).await))
 }
@@ -95,15 +98,16 @@ async fn health(view: &View) -> Markup {
     }
 }
 
-/// Every queue, and every stage of which something is known.
-fn queues(view: &View, queues: &Value, flow: &Value, workers: &Value) -> Markup {
+/// What is known of queues besides their counts.
+struct Around<'a> {
+    flow: &'a Value,
+    stages: &'a Value,
+    workers: &'a Value,
+}
+
+/// Every queue, and every stage in which something is or was lately.
+fn queues(view: &View, queues: &Value, around: &Around<'_>) -> Markup {
     let all = queues.as_array().map_or(&[][..], Vec::as_slice);
-    let of_flow = |queue: &str| {
-        list(flow, "queues")
-            .iter()
-            .find(|flow| text(flow, "queue") == queue)
-            .unwrap_or(&Value::Null)
-    };
     html! {
         section aria-labelledby="queues-title" {
             h2 #queues-title { "Queues" }
@@ -124,8 +128,8 @@ fn queues(view: &View, queues: &Value, flow: &Value, workers: &Value) -> Markup 
                     }
                     tbody {
                         @for queue in all {
-                            @let name = text(queue, "queue");
-                            (row(view, queue, of_flow(name), works_on(workers, name)))
+                            (of_queue(view, queue, around))
+                            (of_stages(view, text(queue, "queue"), around))
                         }
                     }
                 }
@@ -134,15 +138,17 @@ fn queues(view: &View, queues: &Value, flow: &Value, workers: &Value) -> Markup 
     }
 }
 
-fn row(view: &View, queue: &Value, flow: &Value, workers: usize) -> Markup {
+fn of_queue(view: &View, queue: &Value, around: &Around<'_>) -> Markup {
     let name = text(queue, "queue");
     let filter = |status: &str| way(&["queue"]).with("filter", &filtered(status, name, ""));
     let waiting = &queue["waiting_since"];
-    let late = age_ms(waiting).is_some_and(|ms| ms > 60_000);
+    let is_late = age_ms(waiting).is_some_and(|ms| ms > LATE_MS);
+    let flow = flow_of(around.flow, name);
+    let workers = works_on(around.workers, name);
     html! {
-        tr {
+        tr data-key=(name) {
             th scope="row" {
-                a href=(view.to(way(&["queue"]).with("filter", &filtered("", name, "")))) { (name) }
+                a href=(view.to(filter(""))) { (name) }
                 @if !list(queue, "paused").is_empty() { " " span.badge.paused { "‖ paused" } }
             }
             td.number { (counted(view, number(queue, "pending"), filter("pending"))) }
@@ -152,9 +158,7 @@ fn row(view: &View, queue: &Value, flow: &Value, workers: usize) -> Markup {
             }
             td.number { (counted(view, number(queue, "completed"), filter("completed"))) }
             td.number { (per_minute(flow)) }
-            td.late[late] {
-                @if waiting.is_null() { span.none { "–" } } @else { (when(waiting)) }
-            }
+            td.late[is_late] { (when(waiting)) }
             td.number {
                 a.count.zero[workers == 0] href=(view.to("workers")) { (workers) }
                 @if workers == 0 && number(queue, "pending") > 0 {
@@ -163,39 +167,45 @@ fn row(view: &View, queue: &Value, flow: &Value, workers: usize) -> Markup {
             }
             td { (spark(&lately(flow, "went_well"), &format!("done per minute in {name}"))) }
         }
-        @for stage in list(flow, "stages") {
-            @let stage_name = text(stage, "stage");
-            @let went = lately(stage, "went_well");
-            @if went.iter().chain(&lately(stage, "failed")).any(|count| *count > 0.0)
-                || stage["pending"].is_u64() || stage["waiting"].is_u64() {
-                tr.stage {
-                    th scope="row" {
-                        a href=(view.to(way(&["queue"]).with("filter", &filtered("", name, stage_name)))) {
-                            (stage_name)
-                        }
-                    }
-                    td.number { (of_stage(view, stage, "waiting", &filtered("pending", name, stage_name))) }
-                    td.number { (of_stage(view, stage, "running", &filtered("processing", name, stage_name))) }
-                    td.number {
-                        a.count href=(view.to(way(&["queue"]).with("filter", &filtered("failed", name, stage_name)))) {
-                            "failed"
-                        }
-                    }
-                    td {}
-                    td.number { (per_minute(stage)) }
-                    td { @if !stage["waiting_since"].is_null() { (when(&stage["waiting_since"])) } }
-                    td {}
-                    td { (spark(&went, &format!("done per minute in {name}, {stage_name}"))) }
-                }
-            }
-        }
     }
 }
 
-fn of_stage(view: &View, stage: &Value, field: &str, filter: &str) -> Markup {
-    match stage[field].as_u64() {
-        Some(count) => counted(view, count, way(&["queue"]).with("filter", filter)),
-        None => html! { span.none { "–" } },
+/// What happened in a queue lately.
+fn flow_of<'a>(flow: &'a Value, queue: &str) -> &'a Value {
+    let found = list(flow, "queues").iter().find(|flow| text(flow, "queue") == queue);
+    found.unwrap_or(&Value::Null)
+}
+
+/// The stages of a queue, if it has more than one.
+fn of_stages(view: &View, queue: &str, around: &Around<'_>) -> Markup {
+    let flows = list(flow_of(around.flow, queue), "stages");
+    let now = around.stages.as_array().into_iter().flatten();
+    let now: Vec<&Value> = now.filter(|stage| text(stage, "queue") == queue).collect();
+    let names: BTreeSet<&str> =
+        flows.iter().chain(now.iter().copied()).map(|stage| text(stage, "stage")).collect();
+    html! {
+        @if names.len() > 1 {
+            @for name in names {
+                @let flow = flows.iter().find(|flow| text(flow, "stage") == name).unwrap_or(&Value::Null);
+                @let stage = now.iter().find(|stage| text(stage, "stage") == name);
+                @let stage = stage.copied().unwrap_or(&Value::Null);
+                @let filter = |status| way(&["queue"]).with("filter", &filtered(status, queue, name));
+                tr.stage data-key={ (queue) "/" (name) } {
+                    th scope="row" { a href=(view.to(filter(""))) { (name) } }
+                    td.number {
+                        (counted(view, number(stage, "waiting"), filter("pending")))
+                        @if stage["capped"] == true { "+" }
+                    }
+                    td.number { (counted(view, number(stage, "running"), filter("processing"))) }
+                    td.number { a.count href=(view.to(filter("failed"))) { "show" } }
+                    td {}
+                    td.number { (per_minute(flow)) }
+                    td { (when(&stage["waiting_since"])) }
+                    td.number { @if stage.is_object() { (number(stage, "workers")) } }
+                    td { (spark(&lately(flow, "went_well"), &format!("done per minute in {queue}, {name}"))) }
+                }
+            }
+        }
     }
 }
 
