@@ -177,6 +177,7 @@ impl Frame<'_> {
                     @if let Some(nav) = &self.nav { (nav) }
                     main #main tabindex="-1" { (body) }
                     (keys())
+                    (sure())
                 }
             }
         };
@@ -262,6 +263,20 @@ fn keys() -> Markup {
                 }
             }
             form method="dialog" { button type="submit" { "Close" } }
+        }
+    }
+}
+
+/// What is asked before something is done that cannot be undone.
+fn sure() -> Markup {
+    html! {
+        dialog #sure aria-label="Are you sure?" {
+            p {}
+            form method="dialog" {
+                button.strong type="submit" value="yes" { "Yes" }
+                " "
+                button type="submit" value="" autofocus { "No" }
+            }
         }
     }
 }

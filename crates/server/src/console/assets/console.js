@@ -114,6 +114,19 @@ async function copy(text) {
   field.remove();
 }
 
+// What cannot be undone is asked first.
+function ask(form) {
+  const dialog = $("#sure");
+  $("p", dialog).textContent = form.dataset.asks;
+  dialog.returnValue = "";
+  dialog.onclose = () => {
+    if (dialog.returnValue !== "yes") return;
+    delete form.dataset.asks;
+    form.requestSubmit();
+  };
+  dialog.showModal();
+}
+
 document.addEventListener("click", async (event) => {
   const copies = event.target.closest("[data-copies]");
   if (copies) {
@@ -131,8 +144,9 @@ document.addEventListener("change", (event) => {
 });
 
 document.addEventListener("submit", (event) => {
-  const question = event.target.dataset.asks;
-  if (question && !window.confirm(question)) event.preventDefault();
+  if (!event.target.dataset.asks) return;
+  event.preventDefault();
+  ask(event.target);
 });
 
 // Keys.
