@@ -6,12 +6,15 @@
 //! the rows is a list of [`report::Bar`]s. `postgres/` is the bench of the PostgreSQL store, beside
 //! its peers instead of the limit; it uses the same clients, rows and bars. `wire/` is the bench of
 //! a whole server beside other queues, everybody through a client of its own, `programs/` that of
-//! workers beside the wire they use, and `documents/` that of the pipeline beside the bare tools.
+//! workers beside the wire they use, `documents/` that of the pipeline beside the bare tools, and
+//! `console/` that of the pages people keep open.
 
 mod asked;
 pub mod clients;
+pub mod console;
 pub mod counted;
 pub mod documents;
+mod http;
 pub mod limit;
 pub mod machine;
 pub mod measure;

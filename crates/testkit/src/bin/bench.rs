@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use windrow_testkit::bench::{documents, postgres, programs, queue, wire};
+use windrow_testkit::bench::{console, documents, postgres, programs, queue, wire};
 
 fn main() -> ExitCode {
     let mut words: Vec<_> = std::env::args_os().skip(1).collect();
@@ -13,8 +13,16 @@ fn main() -> ExitCode {
         Some("wire") => wire::run(words),
         Some("clients") => programs::run(words),
         Some("documents") => documents::run(words),
+        Some("console") => console::run(words),
         _ => {
-            let all = [queue::HELP, postgres::HELP, wire::HELP, programs::HELP, documents::HELP];
+            let all = [
+                queue::HELP,
+                postgres::HELP,
+                wire::HELP,
+                programs::HELP,
+                documents::HELP,
+                console::HELP,
+            ];
             let all = all.join("\n");
             Err(anyhow::anyhow!("which bench?\n\n{all}"))
         }

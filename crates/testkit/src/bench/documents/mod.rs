@@ -20,6 +20,7 @@ use super::measure::{Latencies, median};
 use super::report::{Bar, Row, Want, check, tell};
 use crate::servers::windrow::{On, Windrow};
 use server::Server;
+pub(super) use texts::pages as text_of_pages;
 
 pub const HELP: &str = "\
 bench documents [--json] [--quick] [--only PARTS]

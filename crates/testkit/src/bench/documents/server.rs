@@ -1,28 +1,27 @@
 //! The server, as a bench asks it.
 
-use std::cell::Cell;
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::cell::{Cell, RefCell};
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use serde_json::Value;
 
+use super::super::http::Line;
+
 /// How often a server is asked whether it is done.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// A server by its address.
 pub(super) struct Server {
-    address: String,
+    line: RefCell<Line>,
     /// Files that were added, each of which becomes a document.
     added: Cell<usize>,
 }
 
 impl Server {
     pub(super) fn at(url: &str) -> anyhow::Result<Server> {
-        let address = url.strip_prefix("http://").context("no http")?.to_owned();
-        Ok(Server { address, added: Cell::new(0) })
+        Ok(Server { line: RefCell::new(Line::to(url)?), added: Cell::new(0) })
     }
 
     /// Uploads a file under its name.
@@ -96,23 +95,10 @@ impl Server {
     }
 
     fn ask(&self, method: &str, path: &str, kind: &str, body: &[u8]) -> anyhow::Result<Value> {
-        let mut stream = TcpStream::connect(&self.address)?;
-        stream.set_nodelay(true)?;
-        let head = format!(
-            "{method} {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\ncontent-type: {kind}\r\n\
-             content-length: {}\r\n\r\n",
-            self.address,
-            body.len()
-        );
-        stream.write_all(head.as_bytes())?;
-        stream.write_all(body)?;
-        let mut all = Vec::new();
-        stream.read_to_end(&mut all)?;
-        let end = all.windows(4).position(|four| four == b"\r\n\r\n").context("no answer")?;
-        let (head, body) = (String::from_utf8_lossy(&all[..end]), &all[end + 4..]);
-        let first = head.lines().next().unwrap_or_default();
-        let is_well = first.split(' ').nth(1).is_some_and(|status| status.starts_with('2'));
-        anyhow::ensure!(is_well, "{method} {path}: {first}: {}", String::from_utf8_lossy(body));
-        serde_json::from_slice(body).with_context(|| format!("{method} {path}"))
+        let answer = self.line.borrow_mut().ask(method, path, kind, body)?;
+        let said = String::from_utf8_lossy(&answer.body);
+        let is_well = (200..300).contains(&answer.status);
+        anyhow::ensure!(is_well, "{method} {path}: {}: {said}", answer.status);
+        serde_json::from_slice(&answer.body).with_context(|| format!("{method} {path}"))
     }
 }

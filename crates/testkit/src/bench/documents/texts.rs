@@ -105,7 +105,7 @@ impl Texts {
 }
 
 /// A text of so many short pages.
-pub(super) fn pages(pages: usize, seed: u64) -> String {
+pub(in crate::bench) fn pages(pages: usize, seed: u64) -> String {
     let mut writer = Writer::new(seed);
     let page = |_| {
         let mut text = String::new();
