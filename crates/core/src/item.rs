@@ -272,6 +272,16 @@ impl Item {
         }
     }
 
+    /// Since when it waits to be claimed, or is in work under a lease that was granted then. None
+    /// if it does neither.
+    pub fn since(&self, granted: impl FnOnce(LeaseId) -> Option<Timestamp>) -> Option<Timestamp> {
+        match self.state {
+            State::Pending { not_before } => Some(self.id.created_at().max(not_before)),
+            State::Leased { lease } => granted(lease),
+            State::Held { .. } | State::Split | State::Done(_) => None,
+        }
+    }
+
     pub fn is_root(&self) -> bool {
         self.place.is_none()
     }

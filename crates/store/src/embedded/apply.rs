@@ -432,11 +432,7 @@ impl Tables {
 
     /// What an item is before it changes.
     fn was(&self, slot: &Slot, item: &Item) -> Was {
-        let since = match item.state {
-            State::Pending { not_before } => Some(item.id.created_at().max(not_before)),
-            State::Leased { .. } => self.leases.granted(slot.lease),
-            State::Held { .. } | State::Split | State::Done(_) => None,
-        };
+        let since = item.since(|_| self.leases.granted(slot.lease));
         Was { status: Some(item.status()), lane: slot.lane, since }
     }
 

@@ -444,7 +444,7 @@ impl Desk {
         self.items.set(id, Some(item));
         self.line_up(id);
         self.regroup(None, Some(&item));
-        self.note(None, &item, None, now);
+        self.note((&item, None), &item, None, now);
     }
 
     fn step(&mut self, after: Item, event: Event, now: Timestamp) {
@@ -469,11 +469,7 @@ impl Desk {
         }
         self.rekey(&before, &after);
         self.regroup(Some(&before), Some(&after));
-        let since = match before.state {
-            Doing::Pending { not_before } => Some(before.id.created_at().max(not_before)),
-            Doing::Leased { lease } => self.leases.get(&lease).map(|held| held.lease.granted),
-            Doing::Held { .. } | Doing::Split | Doing::Done(_) => None,
-        };
+        let since = before.since(|id| self.leases.get(&id).map(|held| held.lease.granted));
         if let Some(lease) = before.lease() {
             if after.lease() == Some(lease) {
                 self.holds_another(lease);
@@ -481,7 +477,7 @@ impl Desk {
                 self.leave_lease(lease, after.id);
             }
         }
-        self.note(Some((&before, since)), &after, Some(event), now);
+        self.note((&before, since), &after, Some(event), now);
     }
 
     /// Whether an item waits until its group has room.
@@ -584,12 +580,11 @@ impl Desk {
 
     fn note(
         &mut self,
-        before: Option<(&Item, Option<Timestamp>)>,
+        (was, since): (&Item, Option<Timestamp>),
         item: &Item,
         event: Option<Event>,
         at: Timestamp,
     ) {
-        let (was, since) = before.unwrap_or((item, None));
         let names = self.names.read();
         let (Some(queue), Some(tenant), Some(route)) =
             (names.text(item.queue.0), names.text(item.tenant.0), names.route(was.route.0))
@@ -598,7 +593,6 @@ impl Desk {
         };
         let in_stage = Arc::clone(&route.stage(was.stage).name);
         let (queue, tenant) = (Arc::clone(queue), Arc::clone(tenant));
-        drop(names);
         let (id, stage, status) = (item.id, item.stage, item.status());
         let happened = Happened { id, at, queue, tenant, stage, status, event, in_stage, since };
         self.decided.happened.push(happened);

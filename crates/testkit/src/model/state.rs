@@ -19,9 +19,7 @@ use windrow_core::settings::{Policy, Settings};
 use windrow_core::tally::Tally;
 use windrow_core::trail::Trail;
 use windrow_core::transitions::Event;
-use windrow_core::{
-    Answer, Body, Change, Item, ItemId, LeaseId, RequestId, State as Doing, Timestamp,
-};
+use windrow_core::{Answer, Body, Change, Item, ItemId, LeaseId, RequestId, Timestamp};
 
 use super::Slip;
 use super::names::Names;
@@ -192,11 +190,7 @@ impl State {
     fn step(&mut self, after: Item, event: Event, now: Timestamp) {
         let before = self.items[&after.id];
         check_step(&before, &after, event);
-        let since = match before.state {
-            Doing::Pending { not_before } => Some(before.id.created_at().max(not_before)),
-            Doing::Leased { lease } => self.leases.get(&lease).map(|lease| lease.granted),
-            Doing::Held { .. } | Doing::Split | Doing::Done(_) => None,
-        };
+        let since = before.since(|id| self.leases.get(&id).map(|lease| lease.granted));
         if event == Event::Claim {
             self.handed_out(&before);
         }

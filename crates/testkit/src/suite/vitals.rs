@@ -50,7 +50,7 @@ cases! {
     }
 
     fn stages_say_what_waits_and_runs_in_them(bed) {
-        let stage = |name: &str, waiting, running, since| (name.to_owned(), waiting, running, since);
+        let stage = |name: &str, waits, runs, since| (name.to_owned(), waits, runs, since);
         assert_eq!(stages(bed), []);
         let first = bed.now();
         for kind in ["page", "page", "mail"] {

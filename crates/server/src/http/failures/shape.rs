@@ -60,11 +60,11 @@ impl Shape {
         let says = |stretch: &&str| {
             stretch.chars().count() >= STRETCH_MIN && stretch.chars().any(char::is_alphanumeric)
         };
-        let stretches = self.0.split(char::is_control).map(str::trim).filter(says);
+        let stretches = self.0.split(char::is_control).map(bare).filter(says);
         // The first of those that are equally long.
         let longest = stretches.rev().max_by_key(|stretch| stretch.chars().count())?;
         let end = longest.char_indices().nth(STRETCH_MAX).map_or(longest.len(), |(at, _)| at);
-        Some(longest[..end].trim_end())
+        Some(bare(&longest[..end]))
     }
 
     /// Adds a word: letters and whatever holds them together.
@@ -116,6 +116,11 @@ impl Shape {
             None => self.0.push(VARIES),
         }
     }
+}
+
+/// A stretch without the spaces and points that part it from what varies.
+fn bare(stretch: &str) -> &str {
+    stretch.trim_matches(|letter: char| letter.is_whitespace() || ".,:;=-()[]{}<>".contains(letter))
 }
 
 /// What words are made of, besides what is between them.
