@@ -127,7 +127,7 @@ impl TextFiles {
 
 impl Reader for TextFiles {
     fn version(&self) -> String {
-        "text 2".into()
+        "text 3".into()
     }
 
     fn pages<'a>(

@@ -1,7 +1,8 @@
 //! HTML, as Markdown: what a reader of the page would read.
 //!
 //! Sees a page, however broken; writes headings, paragraphs, lists, tables, code, quotes and the
-//! text of links. Drops scripts, styles, menus and what is drawn or clicked.
+//! text of links. A page without a first heading has its title for one. Drops scripts, styles,
+//! menus and what is drawn or clicked.
 //!
 //! Leaves out emphasis and where links lead: both are in the way of finding things. A table that
 //! only arranges the page (it holds headings or other tables) is read as the text that is in it.

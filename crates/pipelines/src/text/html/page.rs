@@ -30,6 +30,8 @@ pub(super) struct Page {
     line: String,
     space: bool,
     heading: Option<u8>,
+    /// Whether a heading of the first level was written.
+    has_first: bool,
     lists: Vec<List>,
     quotes: usize,
     tables: Vec<Table>,
@@ -76,7 +78,14 @@ impl Page {
         }
         self.break_line();
         let title = self.title.map(|title| title.trim().to_owned());
-        Read { title: title.filter(|title| !title.is_empty()), markdown: self.out }
+        let title = title.filter(|title| !title.is_empty());
+        // Nowhere else would it be found by what it calls itself.
+        let markdown = match &title {
+            Some(title) if !self.has_first && self.out.is_empty() => format!("# {title}"),
+            Some(title) if !self.has_first => format!("# {title}\n\n{}", self.out),
+            _ => self.out,
+        };
+        Read { title, markdown }
     }
 
     fn text(&mut self, text: &str) {
@@ -337,6 +346,7 @@ impl Page {
             return;
         }
         if let Some(level) = self.heading {
+            self.has_first |= level == 1;
             let signs = "#".repeat(usize::from(level));
             return self.write_lines(&[format!("{signs} {text}")]);
         }

@@ -17,11 +17,21 @@ fn headings_and_paragraphs_stand_alone() {
 
 #[test]
 fn the_title_is_kept_apart() {
-    let page = read("<html><head><title> A &amp;\n B </title></head><body>text");
-    assert_eq!(page, Read { title: Some("A & B".into()), markdown: "text".into() });
+    let page = read("<html><head><title> A &amp;\n B </title></head><body><h1>C</h1>text");
+    assert_eq!(page, Read { title: Some("A & B".into()), markdown: "# C\n\ntext".into() });
     assert_eq!(read("<title></title>x").title, None);
-    let never_ended = read("<title>T<body><p>text");
-    assert_eq!(never_ended, Read { title: Some("T".into()), markdown: "text".into() });
+    let never_ended = read("<title>T<body><h1>C</h1><p>text");
+    assert_eq!(never_ended, Read { title: Some("T".into()), markdown: "# C\n\ntext".into() });
+}
+
+/// A page that says only in its title what it is about was not found by that.
+#[test]
+fn the_title_is_the_first_heading_where_there_is_none() {
+    check("<title>A &amp; B</title><h2>C</h2>text", "# A & B\n\n## C\n\ntext");
+    check("<title>A</title><nav><h1>Menu</h1></nav><h1></h1>text", "# A\n\ntext");
+    check("<p>text<title>A</title>", "# A\n\ntext");
+    check("<title>A</title>", "# A");
+    check("<title> </title>text", "text");
 }
 
 #[test]
