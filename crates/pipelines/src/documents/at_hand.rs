@@ -156,7 +156,7 @@ impl AtHand {
     async fn remove_all(&self, tenant: &str, document: Uuid) -> Result<bool, Unkept> {
         let known = self.catalog.document(tenant, document).await?;
         match known.map(|known| known.state) {
-            None => return Ok(true),
+            None => return Err(Unkept::Gone { what: format!("document {document}") }),
             Some(DocumentState::Deleting) => {}
             Some(_) => return Ok(false),
         }

@@ -143,6 +143,7 @@ pub trait Keeping: fmt::Debug + Send + Sync {
     /// Removes an old generation everywhere.
     fn remove_generation<'a>(&'a self, tenant: &'a str, at: GenerationKey) -> Kept<'a, ()>;
 
-    /// Removes a document everywhere that somebody asked to be deleted; false if nobody did.
+    /// Removes a document everywhere that somebody asked to be deleted; false if nobody did. One
+    /// that is not there is gone.
     fn remove_document<'a>(&'a self, tenant: &'a str, document: Uuid) -> Kept<'a, bool>;
 }

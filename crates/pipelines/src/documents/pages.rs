@@ -69,14 +69,21 @@ impl Parts {
     pub(super) async fn pages(&self, job: &Job<Unread>) -> Handled<Done> {
         let about = about(job).map_err(Fault::undone)?;
         if is_removal(job) {
-            let removed = self.remove_document(job.tenant(), about.document).await?;
-            let unasked = || Fault::bad("nobody asked for its document to be deleted").undone();
-            return removed.then(Done::complete).ok_or_else(unasked);
+            return match self.remove_document(job.tenant(), about.document).await {
+                // What is not there any more was removed before.
+                Ok(true) | Err(Fault::Gone(_)) => Ok(Done::complete()),
+                Ok(false) => {
+                    Err(Fault::bad("nobody asked for its document to be deleted").undone())
+                }
+                Err(fault) => Err(fault.undone()),
+            };
         }
         let about = match self.known(job).await {
             // It may have been added and deleted at once, and the item be the one for adding it.
-            Err(Fault::Gone(_)) if self.remove_document(job.tenant(), about.document).await? => {
-                return Ok(Done::complete());
+            Err(Fault::Gone(what)) => {
+                let removed = self.remove_document(job.tenant(), about.document).await;
+                let gone = || Fault::Gone(what).undone();
+                return removed.map_err(Fault::undone)?.then(Done::complete).ok_or_else(gone);
             }
             known => known.map_err(Fault::undone)?,
         };

@@ -6,7 +6,7 @@
 //! says the same: it may be anybody's.
 
 use uuid::Uuid;
-use windrow_client::worker::{Handled, Job, Unread};
+use windrow_client::worker::{Job, Unread};
 use windrow_core::command::{NewItem, OnDuplicate, OnSplit};
 use windrow_core::item::Body;
 use windrow_core::queue::Queue;
@@ -71,8 +71,12 @@ pub(super) fn is_removal(job: &Job<Unread>) -> bool {
 
 impl Parts {
     /// Removes a document everywhere; false if nobody asked for it.
-    pub(super) async fn remove_document(&self, tenant: &str, document: Uuid) -> Handled<bool> {
+    pub(super) async fn remove_document(
+        &self,
+        tenant: &str,
+        document: Uuid,
+    ) -> Result<bool, Fault> {
         let removed = self.keeping.remove_document(tenant, document).await;
-        removed.map_err(|error| Fault::from(error).patiently().undone())
+        removed.map_err(|error| Fault::from(error).patiently())
     }
 }

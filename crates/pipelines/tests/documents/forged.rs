@@ -54,6 +54,7 @@ async fn a_forged_item_changes_nothing() {
         ("rival", "document", "delete", "pages", at, &bees),
         ("rival", "document", "delete", "pages", next, &bees),
         ("rival", "document", "ingest", "publish", at, &bees),
+        ("rival", "document", "ingest", "pages", at, &bees),
         ("rival", "page", "ingest", "ocr", at, &bees),
         ("rival", "page", "ingest", "chunk", at, &bees),
         // Of its own, with the file of another document, or without anybody who asked.
@@ -66,6 +67,10 @@ async fn a_forged_item_changes_nothing() {
             || (ended == Status::Completed && op == "delete" && tenant == "rival");
         assert!(is_nothing, "{tenant} {op} {stage}: {ended:?}");
     }
+    // It ended as if it had been done.
+    let unknown = GenerationKey { document: uuid::Uuid::from_u128(7), generation: 1 };
+    let forged = forge(&place, ("acme", "document", "ingest", "pages"), unknown, &bees).await;
+    assert_eq!(place.ended(forged).await, Status::Skipped);
     for at in [at, other] {
         let document = place.catalog.document("acme", at.document).await.unwrap().unwrap();
         assert_eq!(document.state, DocumentState::Live);
