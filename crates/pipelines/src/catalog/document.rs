@@ -121,6 +121,16 @@ pub enum DocumentState {
     Deleting,
 }
 
+impl DocumentState {
+    pub const ALL: [DocumentState; 5] = [
+        DocumentState::Building,
+        DocumentState::Live,
+        DocumentState::Updating,
+        DocumentState::Failed,
+        DocumentState::Deleting,
+    ];
+}
+
 /// Words of an enum, as a database has them.
 macro_rules! words {
     ($($kind:ident: $($variant:ident = $word:literal),*;)*) => {$(
@@ -252,6 +262,27 @@ impl DocumentFilter {
     }
 }
 
+/// Documents of one state that are counted.
+pub const DOCUMENTS_COUNTED_MAX: u32 = 100_000;
+
+/// How many documents are in a state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Counted {
+    pub state: DocumentState,
+    /// At most [`DOCUMENTS_COUNTED_MAX`].
+    pub documents: u32,
+    /// Whether there are more than that.
+    pub is_capped: bool,
+}
+
+impl Counted {
+    /// What it means that so many were found, if one more than is counted was looked for.
+    pub(super) fn of(state: DocumentState, found: u32) -> Counted {
+        let documents = found.min(DOCUMENTS_COUNTED_MAX);
+        Counted { state, documents, is_capped: found > documents }
+    }
+}
+
 /// The last document of a page. Lists begin with what was added last.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DocumentCursor {
@@ -317,8 +348,8 @@ mod tests {
 
     #[test]
     fn words_and_states_belong_together() {
-        for word in ["building", "live", "updating", "failed", "deleting"] {
-            assert_eq!(DocumentState::of_word(word).map(DocumentState::word), Some(word));
+        for state in DocumentState::ALL {
+            assert_eq!(DocumentState::of_word(state.word()), Some(state));
         }
         for word in ["building", "live", "old"] {
             assert_eq!(GenerationState::of_word(word).map(GenerationState::word), Some(word));

@@ -32,6 +32,18 @@ impl EntityId {
         }
         EntityId(half(&sum.finalize()))
     }
+
+    /// An id as it is shown; None if it is none.
+    pub fn read(text: &str) -> Option<EntityId> {
+        let mut bytes = [0; 16];
+        if text.len() != 32 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return None;
+        }
+        for (at, byte) in bytes.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&text[2 * at..2 * at + 2], 16).ok()?;
+        }
+        Some(EntityId(bytes))
+    }
 }
 
 impl fmt::Display for EntityId {
@@ -285,6 +297,15 @@ mod tests {
         check("ACME, Inc.", "acme inc");
         check("Ünal-Çelik", "ünal çelik");
         check("!?", "");
+    }
+
+    #[test]
+    fn an_id_is_read_as_it_is_shown() {
+        let id = EntityId::of(&Scope::new("t", "c"), &Called::new("person", "ada"));
+        assert_eq!(EntityId::read(&id.to_string()), Some(id));
+        for wrong in ["", "ab", &"x".repeat(32), &"ä".repeat(16), &format!("{id}00")] {
+            assert_eq!(EntityId::read(wrong), None, "{wrong}");
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //! [`CatalogError::Gone`] once that is old. Leaves out what is still to be done and by whom, which
 //! the queue knows, and time, which is an argument.
 
+mod around;
 mod bounds;
 mod chunk;
 mod digest;
@@ -32,6 +33,9 @@ use futures_util::future::BoxFuture;
 use uuid::Uuid;
 use windrow_core::{ItemId, Timestamp};
 
+pub use around::{
+    AROUND_MAX, Around, EntityFilter, Link, MentionCursor, MentionedIn, Node, Prominent, SaidIn,
+};
 pub use bounds::{
     BATCH_MAX, CHUNK_BYTES_MAX, DIMENSIONS_MAX, GRAPH_MAX, LIMIT_MAX, MARKDOWN_BYTES_MAX,
     MEMO_BYTES_MAX, METADATA_BYTES_MAX, NAME_BYTES_MAX, PAGES_MAX, PLACE_BYTES_MAX,
@@ -39,8 +43,9 @@ pub use bounds::{
 };
 pub use chunk::{Chunk, ChunkId, ChunkPlace, ChunkText, NewChunk, content_hash, embedder};
 pub use document::{
-    Added, Content, Deleted, Document, DocumentCursor, DocumentFilter, DocumentState, Generation,
-    GenerationKey, GenerationState, Hash, NewDocument, OldGeneration, Progress, Published, Scope,
+    Added, Content, Counted, DOCUMENTS_COUNTED_MAX, Deleted, Document, DocumentCursor,
+    DocumentFilter, DocumentState, Generation, GenerationKey, GenerationState, Hash, NewDocument,
+    OldGeneration, Progress, Published, Scope,
 };
 pub use error::CatalogError;
 pub use graph::{
@@ -49,7 +54,7 @@ pub use graph::{
 };
 pub use leftover::{Leftover, Removed};
 pub use memo::{MemoKey, MemoOf, MemoStats};
-pub use page::{ManifestLine, ManifestOutcome, Page, PageKey, PageOutcome};
+pub use page::{ManifestLine, ManifestOutcome, Page, PageChunks, PageKey, PageOutcome};
 pub use postgres::Postgres;
 pub use search::{Snippet, TextHit, TextQuery, snippet};
 pub use sqlite::Sqlite;
@@ -82,6 +87,9 @@ pub trait Catalog: fmt::Debug + Send + Sync {
         after: Option<DocumentCursor>,
         limit: u32,
     ) -> Answer<'_, Vec<Document>>;
+
+    /// How many documents of a tenant there are in each state, counted up to a bound.
+    fn count_documents(&self, tenant: &str) -> Answer<'_, Vec<Counted>>;
 
     /// One generation of a document.
     fn generation(&self, tenant: &str, at: GenerationKey) -> Answer<'_, Option<Generation>>;
@@ -142,6 +150,33 @@ pub trait Catalog: fmt::Debug + Send + Sync {
     /// What is around an entity, the strongest relations first.
     fn neighbours(&self, tenant: &str, of: EntityId, limit: u32) -> Answer<'_, Vec<Neighbour>>;
 
+    /// What is around an entity, layer by layer, and only of a kind if one is given. None if no
+    /// live document mentions it.
+    fn around(
+        &self,
+        tenant: &str,
+        of: EntityId,
+        kind: Option<&str>,
+        limit: u32,
+    ) -> Answer<'_, Option<Around>>;
+
+    /// What there is in the documents that were added last, and who is mentioned most in them.
+    fn prominent(&self, filter: EntityFilter) -> Answer<'_, Prominent>;
+
+    /// Entities with a part of a name, those that begin with it first. Where there are very many,
+    /// only of some it is known what stands in the middle of their names.
+    fn entities_named(&self, filter: EntityFilter, part: &str, limit: u32)
+    -> Answer<'_, Vec<Node>>;
+
+    /// Live chunks that mention an entity, after a cursor: by document, and there in order.
+    fn mentioned_in(
+        &self,
+        tenant: &str,
+        of: EntityId,
+        after: MentionCursor,
+        limit: u32,
+    ) -> Answer<'_, Vec<MentionedIn>>;
+
     /// Documents of all tenants, by id, whose newest generation waits to be built while no item is
     /// noted that builds it, and those that are being deleted. Reads every document, in slices: for
     /// whoever starts.
@@ -174,6 +209,21 @@ pub trait Catalog: fmt::Debug + Send + Sync {
 
     /// How far a generation is; None if there is no such generation.
     fn progress(&self, tenant: &str, of: GenerationKey) -> Answer<'_, Option<Progress>>;
+
+    /// The same for several, in their order.
+    fn progress_of(
+        &self,
+        tenant: &str,
+        of: Vec<GenerationKey>,
+    ) -> Answer<'_, Vec<Option<Progress>>>;
+
+    /// How far the chunks of some pages are, in the order of the pages.
+    fn page_chunks(
+        &self,
+        tenant: &str,
+        of: GenerationKey,
+        pages: Vec<u32>,
+    ) -> Answer<'_, Vec<PageChunks>>;
 
     /// What came of every page, those after a number.
     fn manifest(

@@ -79,6 +79,14 @@ pub struct ManifestLine {
     pub chunks: Option<u32>,
 }
 
+/// How far the chunks of a page are.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct PageChunks {
+    pub total: u32,
+    pub embedded: u32,
+    pub linked: u32,
+}
+
 /// A [`PageOutcome`] without the text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ManifestOutcome {

@@ -11,8 +11,9 @@ use super::super::chunk::hash_of;
 use super::super::document::{Known, decide, state_of};
 use super::super::error::CatalogError;
 use super::super::{
-    Added, Content, Document, DocumentCursor, DocumentFilter, DocumentState, Generation,
-    GenerationKey, GenerationState, Hash, NewDocument, OldGeneration, Published, Scope,
+    Added, Content, Counted, DOCUMENTS_COUNTED_MAX, Document, DocumentCursor, DocumentFilter,
+    DocumentState, Generation, GenerationKey, GenerationState, Hash, NewDocument, OldGeneration,
+    Published, Scope,
 };
 use super::value::{Built, Tx, int, nat, values};
 use super::{Trouble, ms, time, vectors};
@@ -196,6 +197,24 @@ pub(super) async fn list(
     let built = list_sql(filter, after, limit);
     let rows = tx.rows(&built.sql, &built.values()).await?;
     rows.iter().map(document).collect()
+}
+
+pub(super) const COUNT: &str = "select c.found from \
+     unnest($2::text[]) with ordinality as a(state, place) cross join lateral \
+     (select count(*) as found from (select from windrow_catalog.documents d \
+     where d.tenant = $1 and d.state = a.state order by d.added_at, d.id limit $3) d) c \
+     order by a.place";
+
+pub(super) async fn count(tx: &Tx<'_>, tenant: &str) -> Result<Vec<Counted>, Trouble> {
+    let states = DocumentState::ALL.map(DocumentState::word).to_vec();
+    let most = i64::from(DOCUMENTS_COUNTED_MAX) + 1;
+    let rows = tx.rows(COUNT, values![tenant, states, most]).await?;
+    let found = rows.iter().map(|row| u32::try_from(row.get::<_, i64>(0)).unwrap_or(u32::MAX));
+    Ok(DocumentState::ALL
+        .into_iter()
+        .zip(found)
+        .map(|(of, found)| Counted::of(of, found))
+        .collect())
 }
 
 pub(super) async fn generation(

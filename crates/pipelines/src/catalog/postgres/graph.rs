@@ -175,7 +175,7 @@ pub(super) async fn called(tx: &Tx<'_>, scope: &Scope, name: &str) -> Result<Vec
     Ok(entities)
 }
 
-fn entity_of(row: &Row, at: usize) -> EntityId {
+pub(super) fn entity_of(row: &Row, at: usize) -> EntityId {
     EntityId(row.get::<_, Uuid>(at).into_bytes())
 }
 

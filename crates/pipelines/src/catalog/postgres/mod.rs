@@ -33,6 +33,7 @@ macro_rules! read {
     };
 }
 
+mod around;
 mod chunks;
 mod dimensions;
 mod documents;
@@ -58,11 +59,12 @@ use super::bounds::{self, BATCH_MAX, NAME_BYTES_MAX, PAGES_MAX, REASON_BYTES_MAX
 use super::error::CatalogError;
 use super::memo::check_values;
 use super::{
-    Added, Answer, Catalog, Chunk, ChunkId, ChunkPlace, ChunkText, Deleted, Document,
-    DocumentCursor, DocumentFilter, Entity, EntityId, Generation, GenerationKey, Hash, Leftover,
-    ManifestLine, MemoKey, MemoOf, MemoStats, Mention, Neighbour, NewChunk, NewDocument, NewGraph,
-    NewVector, OldGeneration, Page, PageKey, PageOutcome, Progress, Published, Scope, TextHit,
-    TextQuery, VectorCursor, VectorsSince,
+    Added, Answer, Around, Catalog, Chunk, ChunkId, ChunkPlace, ChunkText, Counted, Deleted,
+    Document, DocumentCursor, DocumentFilter, Entity, EntityFilter, EntityId, Generation,
+    GenerationKey, Hash, Leftover, ManifestLine, MemoKey, MemoOf, MemoStats, Mention,
+    MentionCursor, MentionedIn, Neighbour, NewChunk, NewDocument, NewGraph, NewVector, Node,
+    OldGeneration, Page, PageChunks, PageKey, PageOutcome, Progress, Prominent, Published, Scope,
+    TextHit, TextQuery, VectorCursor, VectorsSince,
 };
 use crate::postgres::migrate::{Schema, Step};
 use crate::postgres::pool::Pool;
@@ -143,6 +145,14 @@ impl Catalog for Postgres {
         Box::pin(async move {
             filter.check()?;
             read!(self, tx => documents::list(tx, &filter, after, bounds::rows(limit)))
+        })
+    }
+
+    fn count_documents(&self, tenant: &str) -> Answer<'_, Vec<Counted>> {
+        let tenant = tenant.to_owned();
+        Box::pin(async move {
+            bounds::asked([&*tenant])?;
+            read!(self, tx => documents::count(tx, &tenant))
         })
     }
 
@@ -289,6 +299,55 @@ impl Catalog for Postgres {
         })
     }
 
+    fn around(
+        &self,
+        tenant: &str,
+        of: EntityId,
+        kind: Option<&str>,
+        limit: u32,
+    ) -> Answer<'_, Option<Around>> {
+        let (tenant, kind) = (tenant.to_owned(), kind.map(str::to_owned));
+        Box::pin(async move {
+            bounds::asked([Some(&*tenant), kind.as_deref()].into_iter().flatten())?;
+            read!(self, tx => around::around(tx, &tenant, of, kind.as_deref(), limit))
+        })
+    }
+
+    fn prominent(&self, filter: EntityFilter) -> Answer<'_, Prominent> {
+        Box::pin(async move {
+            filter.check()?;
+            read!(self, tx => around::sampled(tx, &filter))
+        })
+    }
+
+    fn entities_named(
+        &self,
+        filter: EntityFilter,
+        part: &str,
+        limit: u32,
+    ) -> Answer<'_, Vec<Node>> {
+        let part = part.to_owned();
+        Box::pin(async move {
+            filter.check()?;
+            bounds::asked([&*part])?;
+            read!(self, tx => around::named(tx, &filter, &part, bounds::rows(limit)))
+        })
+    }
+
+    fn mentioned_in(
+        &self,
+        tenant: &str,
+        of: EntityId,
+        after: MentionCursor,
+        limit: u32,
+    ) -> Answer<'_, Vec<MentionedIn>> {
+        let tenant = tenant.to_owned();
+        Box::pin(async move {
+            bounds::asked([&*tenant])?;
+            read!(self, tx => around::mentioned(tx, &tenant, of, after, bounds::rows(limit)))
+        })
+    }
+
     fn publish(&self, at: GenerationKey, now: Timestamp) -> Answer<'_, Published> {
         Box::pin(async move { write!(self, tx => documents::publish(tx, at, now)) })
     }
@@ -345,6 +404,33 @@ impl Catalog for Postgres {
         Box::pin(async move {
             bounds::asked([&*tenant])?;
             read!(self, tx => pages::progress(tx, &tenant, of))
+        })
+    }
+
+    fn progress_of(
+        &self,
+        tenant: &str,
+        of: Vec<GenerationKey>,
+    ) -> Answer<'_, Vec<Option<Progress>>> {
+        let tenant = tenant.to_owned();
+        Box::pin(async move {
+            bounds::asked([&*tenant])?;
+            bounds::count("generations", of.len(), BATCH_MAX)?;
+            read!(self, tx => pages::progress_of(tx, &tenant, &of))
+        })
+    }
+
+    fn page_chunks(
+        &self,
+        tenant: &str,
+        of: GenerationKey,
+        pages: Vec<u32>,
+    ) -> Answer<'_, Vec<PageChunks>> {
+        let tenant = tenant.to_owned();
+        Box::pin(async move {
+            bounds::asked([&*tenant])?;
+            bounds::count("pages", pages.len(), BATCH_MAX)?;
+            read!(self, tx => pages::chunks(tx, &tenant, of, &pages))
         })
     }
 

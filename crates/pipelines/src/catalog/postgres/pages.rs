@@ -1,8 +1,11 @@
 //! Pages in PostgreSQL, and how far a generation is.
 
+use tokio_postgres::Row;
+use uuid::Uuid;
+
 use super::super::error::CatalogError;
 use super::super::page::{PageRow, manifest_of, outcome_of};
-use super::super::{GenerationKey, ManifestLine, Page, PageKey, PageOutcome, Progress};
+use super::super::{GenerationKey, ManifestLine, Page, PageChunks, PageKey, PageOutcome, Progress};
 use super::documents::{self, Hold};
 use super::value::{Tx, int, nat, values};
 use super::{Trouble, chunks};
@@ -10,10 +13,6 @@ use super::{Trouble, chunks};
 pub(super) const MANIFEST: &str = "select number, state, how, bytes, reason, chunks \
      from windrow_catalog.pages where document = $1 and generation = $2 and number > $3 \
      order by number limit $4";
-
-pub(super) const CHUNKS_DONE: &str = "select count(*), count(embedder), \
-     count(*) filter (where linked) from windrow_catalog.chunks \
-     where document = $1 and generation = $2";
 
 pub(super) async fn begin(tx: &Tx<'_>, of: GenerationKey, pages: u32) -> Result<(), Trouble> {
     documents::open(tx, of, Hold::Alone).await?;
@@ -97,28 +96,72 @@ pub(super) async fn manifest(
     Ok(lines)
 }
 
+pub(super) const CHUNKS_OF_PAGES: &str = "select c.total, c.embedded, c.linked \
+     from unnest($3::int[]) with ordinality as a(page, place) \
+     cross join lateral (select count(*) as total, count(embedder) as embedded, \
+     count(*) filter (where linked) as linked from windrow_catalog.chunks \
+     where document = $1 and generation = $2 and page = a.page and tenant = $4) c order by a.place";
+
+pub(super) async fn chunks(
+    tx: &Tx<'_>,
+    tenant: &str,
+    of: GenerationKey,
+    pages: &[u32],
+) -> Result<Vec<PageChunks>, Trouble> {
+    let pages: Vec<i32> = pages.iter().copied().map(int).collect();
+    let values = values![of.document, int(of.generation), pages, tenant];
+    let rows = tx.rows(CHUNKS_OF_PAGES, values).await?;
+    let one = |row: &Row| PageChunks {
+        total: number(row, 0),
+        embedded: number(row, 1),
+        linked: number(row, 2),
+    };
+    Ok(rows.iter().map(one).collect())
+}
+
+fn number(row: &Row, at: usize) -> u32 {
+    u32::try_from(row.get::<_, i64>(at)).unwrap_or(u32::MAX)
+}
+
 pub(super) async fn progress(
     tx: &Tx<'_>,
     tenant: &str,
     of: GenerationKey,
 ) -> Result<Option<Progress>, Trouble> {
-    let Some(generation) = documents::generation(tx, tenant, of).await? else { return Ok(None) };
-    let at = values![of.document, int(of.generation)];
-    let sql = "select count(*) filter (where state = 'read'), \
-         count(*) filter (where state = 'without'), count(chunks) \
-         from windrow_catalog.pages where document = $1 and generation = $2";
-    let pages = tx.one(sql, at).await?;
-    let chunks = tx.one(CHUNKS_DONE, at).await?;
-    let number = |row: &tokio_postgres::Row, at: usize| {
-        u32::try_from(row.get::<_, i64>(at)).unwrap_or(u32::MAX)
+    Ok(progress_of(tx, tenant, &[of]).await?.pop().flatten())
+}
+
+pub(super) const PROGRESS: &str = "select g.number is not null, g.pages, p.read, p.without, \
+     p.chunked, c.total, c.embedded, c.linked \
+     from unnest($1::uuid[], $2::int[]) with ordinality as a(document, generation, place) \
+     left join (windrow_catalog.generations g \
+     join windrow_catalog.documents d on d.id = g.document and d.tenant = $3) \
+     on g.document = a.document and g.number = a.generation \
+     cross join lateral (select count(*) filter (where state = 'read') as read, \
+     count(*) filter (where state = 'without') as without, count(chunks) as chunked \
+     from windrow_catalog.pages where document = g.document and generation = g.number) p \
+     cross join lateral (select count(*) as total, count(embedder) as embedded, \
+     count(*) filter (where linked) as linked from windrow_catalog.chunks \
+     where document = g.document and generation = g.number) c order by a.place";
+
+pub(super) async fn progress_of(
+    tx: &Tx<'_>,
+    tenant: &str,
+    of: &[GenerationKey],
+) -> Result<Vec<Option<Progress>>, Trouble> {
+    let documents: Vec<Uuid> = of.iter().map(|of| of.document).collect();
+    let generations: Vec<i32> = of.iter().map(|of| int(of.generation)).collect();
+    let rows = tx.rows(PROGRESS, values![documents, generations, tenant]).await?;
+    let one = |row: &Row| {
+        row.get::<_, bool>(0).then(|| Progress {
+            pages: row.get::<_, Option<i32>>(1).map(nat),
+            pages_read: number(row, 2),
+            pages_without: number(row, 3),
+            pages_chunked: number(row, 4),
+            chunks: number(row, 5),
+            chunks_embedded: number(row, 6),
+            chunks_linked: number(row, 7),
+        })
     };
-    Ok(Some(Progress {
-        pages: generation.pages,
-        pages_read: number(&pages, 0),
-        pages_without: number(&pages, 1),
-        pages_chunked: number(&pages, 2),
-        chunks: number(&chunks, 0),
-        chunks_embedded: number(&chunks, 1),
-        chunks_linked: number(&chunks, 2),
-    }))
+    Ok(rows.iter().map(one).collect())
 }

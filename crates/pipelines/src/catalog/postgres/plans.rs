@@ -4,10 +4,10 @@ use uuid::Uuid;
 use windrow_core::Timestamp;
 use windrow_testkit::servers::{Durability, Postgres as Server, Version};
 
-use super::super::{DocumentCursor, DocumentFilter, DocumentState, TextQuery};
+use super::super::{DocumentCursor, DocumentFilter, DocumentState, EntityFilter, TextQuery};
 use super::value::{Sent, Tx, values};
 use super::{
-    Connect, Options, Pool, SCHEMA, chunks, dimensions, documents, pages, search, vectors,
+    Connect, Options, Pool, SCHEMA, around, chunks, dimensions, documents, pages, search, vectors,
 };
 
 async fn plan(tx: &Tx<'_>, sql: &str, values: &[&dyn Sent]) -> String {
@@ -32,7 +32,7 @@ const FILL: &str = "\
       place, added_at) select id, 1, 'live', '', '', 0, '', 0 from windrow_catalog.documents; \
     insert into windrow_catalog.pages (document, generation, number, state) \
       select id, 1, n, 'waiting' from generate_series(1, 10000) n, \
-      (select id from windrow_catalog.documents order by added_at limit 2) d; \
+      (select id from windrow_catalog.documents order by added_at limit 10) d; \
     insert into windrow_catalog.chunks (id, document, generation, page, ordinal, tenant, \
       collection, kind, linked, tokens, begins, ends, hash, metadata, text, words) \
       select gen_random_uuid(), id, 1, n, 0, 't', 'c1', 'text', false, 0, 0, 0, '', '', \
@@ -42,6 +42,18 @@ const FILL: &str = "\
     insert into windrow_catalog.vectors (chunk, sequence, document, generation, page, tenant, \
       collection, vector) select id, row_number() over (), document, 1, page, 't', 'c', '' \
       from windrow_catalog.chunks; \
+    insert into windrow_catalog.entities (id, tenant, collection, kind, name) \
+      select gen_random_uuid(), 't', 'c1', 'name', 'n' || n from generate_series(1, 20000) n; \
+    with c as (select row_number() over () as n, id, document from windrow_catalog.chunks), \
+      e as (select row_number() over () as n, id, name from windrow_catalog.entities) \
+      insert into windrow_catalog.mentions (chunk, entity, document, generation, name, \
+      description, score) select c.id, e.id, c.document, 1, e.name, '', 1 \
+      from c join e on e.n = c.n union all select c.id, e.id, c.document, 1, e.name, '', 1 \
+      from c join e on e.n = c.n % 1000 and e.n <> c.n; \
+    insert into windrow_catalog.relationships (chunk, source, target, kind, document, \
+      generation, description, weight) select a.chunk, a.entity, b.entity, 'by', a.document, 1, \
+      '', 1 from windrow_catalog.mentions a join windrow_catalog.mentions b \
+      on b.chunk = a.chunk and b.entity > a.entity; \
     insert into windrow_catalog.dimensions (document, generation, tenant, collection, dimension) \
       select id, 1, tenant, collection, 384 from windrow_catalog.documents; \
     insert into windrow_catalog.changes (sequence, kind, document, generation) \
@@ -58,13 +70,16 @@ async fn lists_go_along_an_index() {
     used.batch_execute(FILL).await.unwrap();
     let tx = used.reading().await.unwrap();
     lists(&tx).await;
+    graph(&tx).await;
 
     let first = "select id from windrow_catalog.documents order by added_at limit 1";
     let id: Uuid = tx.one(first, &[]).await.unwrap().get(0);
     let page = values![id, 1_i32, 9_000_i32, 100_i64];
     check(&tx, pages::MANIFEST, page, "Index Scan using pages_pkey").await;
-    let page = values![id, 1_i32];
-    check(&tx, pages::CHUNKS_DONE, page, "chunks_by_progress").await;
+    let of = values![vec![id], vec![1_i32], "t"];
+    check(&tx, pages::PROGRESS, of, "chunks_by_progress").await;
+    let of = values![id, 1_i32, vec![900_i32], "t"];
+    check(&tx, pages::CHUNKS_OF_PAGES, of, "chunks_by_page").await;
     let page = values![id, 1_i32, 900_i32];
     check(&tx, chunks::OF_PAGE, page, "chunks_by_page").await;
     let places = values![id, 1_i32, 100_i32, 0_i32, "t", 10_i64];
@@ -88,6 +103,24 @@ async fn lists_go_along_an_index() {
     assert!(scan.contains("Seq Scan"), "{scan}");
 }
 
+async fn graph(tx: &Tx<'_>) {
+    let entity = "select entity from windrow_catalog.mentions limit 1";
+    let id: Uuid = tx.one(entity, &[]).await.unwrap().get(0);
+    for (sql, index) in
+        around::SAID.into_iter().zip(["relationships_by_source", "relationships_by_target"])
+    {
+        check(tx, sql, values![vec![id], "t", 500_i64], index).await;
+    }
+    check(tx, around::NAMES, values![vec![id], "t", 500_i64], "mentions_by_entity").await;
+    let (kind, limit) = (None::<String>, 20_i64);
+    let named = values!["t", "c1", "n1", "n2", 1_000_i64, "n1", kind, limit];
+    check(tx, around::NAMED, named, "entities_by_name").await;
+    let mentioned = values![id, "t", Uuid::nil(), 0_i32, 0_i32, limit];
+    check(tx, around::MENTIONED, mentioned, "mentions_by_entity").await;
+    let built = around::sample_sql(&EntityFilter::of("t"));
+    check(tx, &built.sql, &built.values(), "mentions_by_generation").await;
+}
+
 async fn lists(tx: &Tx<'_>) {
     let cursor = Some(DocumentCursor { added_at: Timestamp(5_000), id: Uuid::from_u128(1) });
     let all = DocumentFilter::of("t");
@@ -105,4 +138,6 @@ async fn lists(tx: &Tx<'_>) {
         let plan = plan(tx, &built.sql, &built.values()).await;
         assert!(!plan.contains("Sort"), "sorts: {}:\n{plan}", built.sql);
     }
+    let states = vec!["live", "failed"];
+    check(tx, documents::COUNT, values!["t", states, 100_001_i64], "documents_by_state").await;
 }

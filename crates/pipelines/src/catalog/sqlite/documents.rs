@@ -9,8 +9,9 @@ use super::super::chunk::{hash_of, uuid_of};
 use super::super::document::{Known, decide, state_of};
 use super::super::error::CatalogError;
 use super::super::{
-    Added, Content, Document, DocumentCursor, DocumentFilter, DocumentState, Generation,
-    GenerationKey, GenerationState, Hash, NewDocument, OldGeneration, Published, Scope,
+    Added, Content, Counted, DOCUMENTS_COUNTED_MAX, Document, DocumentCursor, DocumentFilter,
+    DocumentState, Generation, GenerationKey, GenerationState, Hash, NewDocument, OldGeneration,
+    Published, Scope,
 };
 use super::{ms, time};
 
@@ -194,6 +195,18 @@ pub(super) fn list(
         documents.push(document(row)?);
     }
     Ok(documents)
+}
+
+pub(super) const COUNT: &str = "select count(*) from \
+     (select 1 from documents where tenant = ?1 and state = ?2 limit ?3)";
+
+pub(super) fn count(db: &Connection, tenant: &str) -> Result<Vec<Counted>, CatalogError> {
+    let mut count = db.prepare_cached(COUNT)?;
+    let all = DocumentState::ALL.into_iter().map(|state| {
+        let values = params![tenant, state.word(), DOCUMENTS_COUNTED_MAX + 1];
+        Ok(Counted::of(state, count.query_row(values, |row| row.get(0))?))
+    });
+    all.collect()
 }
 
 pub(super) fn generation(

@@ -3,6 +3,7 @@
 //! One thread writes (`writer.rs`), a few connections read (`readers.rs`). Full-text search is
 //! FTS5. What each table is for is said in `schema/0001_catalog.sql`.
 
+mod around;
 mod chunks;
 mod copy;
 mod dimensions;
@@ -36,11 +37,12 @@ use super::bounds::{self, BATCH_MAX, NAME_BYTES_MAX, PAGES_MAX, REASON_BYTES_MAX
 use super::error::CatalogError;
 use super::memo::check_values;
 use super::{
-    Added, Answer, Catalog, Chunk, ChunkId, ChunkPlace, ChunkText, Deleted, Document,
-    DocumentCursor, DocumentFilter, Entity, EntityId, Generation, GenerationKey, Hash, Leftover,
-    ManifestLine, MemoKey, MemoOf, MemoStats, Mention, Neighbour, NewChunk, NewDocument, NewGraph,
-    NewVector, OldGeneration, Page, PageKey, PageOutcome, Progress, Published, Scope, TextHit,
-    TextQuery, VectorCursor, VectorsSince,
+    Added, Answer, Around, Catalog, Chunk, ChunkId, ChunkPlace, ChunkText, Counted, Deleted,
+    Document, DocumentCursor, DocumentFilter, Entity, EntityFilter, EntityId, Generation,
+    GenerationKey, Hash, Leftover, ManifestLine, MemoKey, MemoOf, MemoStats, Mention,
+    MentionCursor, MentionedIn, Neighbour, NewChunk, NewDocument, NewGraph, NewVector, Node,
+    OldGeneration, Page, PageChunks, PageKey, PageOutcome, Progress, Prominent, Published, Scope,
+    TextHit, TextQuery, VectorCursor, VectorsSince,
 };
 
 /// A catalog in a file.
@@ -135,6 +137,11 @@ impl Catalog for Sqlite {
         self.read(filter.check(), move |db| {
             documents::list(db, &filter, after, bounds::rows(limit))
         })
+    }
+
+    fn count_documents(&self, tenant: &str) -> Answer<'_, Vec<Counted>> {
+        let tenant = tenant.to_owned();
+        self.read(bounds::asked([&*tenant]), move |db| documents::count(db, &tenant))
     }
 
     fn generation(&self, tenant: &str, at: GenerationKey) -> Answer<'_, Option<Generation>> {
@@ -243,6 +250,46 @@ impl Catalog for Sqlite {
         })
     }
 
+    fn around(
+        &self,
+        tenant: &str,
+        of: EntityId,
+        kind: Option<&str>,
+        limit: u32,
+    ) -> Answer<'_, Option<Around>> {
+        let (tenant, kind) = (tenant.to_owned(), kind.map(str::to_owned));
+        let checked = bounds::asked([Some(&*tenant), kind.as_deref()].into_iter().flatten());
+        self.read(checked, move |db| around::around(db, &tenant, of, kind.as_deref(), limit))
+    }
+
+    fn prominent(&self, filter: EntityFilter) -> Answer<'_, Prominent> {
+        self.read(filter.check(), move |db| around::sampled(db, &filter))
+    }
+
+    fn entities_named(
+        &self,
+        filter: EntityFilter,
+        part: &str,
+        limit: u32,
+    ) -> Answer<'_, Vec<Node>> {
+        let checked = filter.check().and_then(|()| bounds::asked([part]));
+        let part = part.to_owned();
+        self.read(checked, move |db| around::named(db, &filter, &part, bounds::rows(limit)))
+    }
+
+    fn mentioned_in(
+        &self,
+        tenant: &str,
+        of: EntityId,
+        after: MentionCursor,
+        limit: u32,
+    ) -> Answer<'_, Vec<MentionedIn>> {
+        let tenant = tenant.to_owned();
+        self.read(bounds::asked([&*tenant]), move |db| {
+            around::mentioned(db, &tenant, of, after, bounds::rows(limit))
+        })
+    }
+
     fn publish(&self, at: GenerationKey, now: Timestamp) -> Answer<'_, Published> {
         self.write(Ok(()), move |db| documents::publish(db, at, now))
     }
@@ -292,6 +339,31 @@ impl Catalog for Sqlite {
     fn progress(&self, tenant: &str, of: GenerationKey) -> Answer<'_, Option<Progress>> {
         let tenant = tenant.to_owned();
         self.read(bounds::asked([&*tenant]), move |db| pages::progress(db, &tenant, of))
+    }
+
+    fn progress_of(
+        &self,
+        tenant: &str,
+        of: Vec<GenerationKey>,
+    ) -> Answer<'_, Vec<Option<Progress>>> {
+        let tenant = tenant.to_owned();
+        self.read(bounds::asked([&*tenant]), move |db| {
+            bounds::count("generations", of.len(), BATCH_MAX)?;
+            of.into_iter().map(|of| pages::progress(db, &tenant, of)).collect()
+        })
+    }
+
+    fn page_chunks(
+        &self,
+        tenant: &str,
+        of: GenerationKey,
+        pages: Vec<u32>,
+    ) -> Answer<'_, Vec<PageChunks>> {
+        let tenant = tenant.to_owned();
+        self.read(bounds::asked([&*tenant]), move |db| {
+            bounds::count("pages", pages.len(), BATCH_MAX)?;
+            pages::chunks(db, &tenant, of, &pages)
+        })
     }
 
     fn manifest(

@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::super::error::CatalogError;
 use super::super::page::{PageRow, manifest_of, outcome_of};
-use super::super::{GenerationKey, ManifestLine, Page, PageKey, PageOutcome, Progress};
+use super::super::{GenerationKey, ManifestLine, Page, PageChunks, PageKey, PageOutcome, Progress};
 use super::{chunks, documents};
 
 pub(super) const MANIFEST: &str = "select number, state, how, bytes, reason, chunks from pages \
@@ -102,6 +102,26 @@ pub(super) fn manifest(
         lines.push(ManifestLine { number: row.get(0)?, outcome, chunks: row.get(5)? });
     }
     Ok(lines)
+}
+
+pub(super) const CHUNKS_OF_PAGE: &str = "select count(*), count(embedder), \
+     coalesce(sum(linked), 0) from chunks \
+     where document = ?1 and generation = ?2 and page = ?3 and tenant = ?4";
+
+pub(super) fn chunks(
+    db: &Connection,
+    tenant: &str,
+    of: GenerationKey,
+    pages: &[u32],
+) -> Result<Vec<PageChunks>, CatalogError> {
+    let mut counts = db.prepare_cached(CHUNKS_OF_PAGE)?;
+    let counted = |row: &rusqlite::Row<'_>| {
+        Ok(PageChunks { total: row.get(0)?, embedded: row.get(1)?, linked: row.get(2)? })
+    };
+    let all = pages.iter().map(|page| {
+        counts.query_row(params![of.document.as_bytes(), of.generation, page, tenant], counted)
+    });
+    Ok(all.collect::<Result<_, _>>()?)
 }
 
 pub(super) const CHUNKS_DONE: &str = "select count(*), count(embedder), coalesce(sum(linked), 0) \

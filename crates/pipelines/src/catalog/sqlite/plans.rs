@@ -6,7 +6,7 @@ use uuid::Uuid;
 use windrow_core::Timestamp;
 
 use super::super::{DocumentCursor, DocumentFilter, DocumentState, TextQuery};
-use super::{chunks, dimensions, documents, open, pages, search, vectors};
+use super::{around, chunks, dimensions, documents, open, pages, search, vectors};
 
 fn plan(db: &Connection, sql: &str, values: &[Value]) -> String {
     let mut explain = db.prepare(&format!("explain query plan {sql}")).unwrap();
@@ -49,6 +49,9 @@ fn lists_go_along_an_index() {
     check(&db, chunks::OF_PAGE, &[], "chunks_by_page (document=? AND generation=? AND page=?)");
     let by_place = "chunks_by_page (document=? AND generation=? AND (page,ordinal)>(?,?))";
     check(&db, chunks::PLACES, &[], by_place);
+    let by_page = "chunks_by_page (document=? AND generation=? AND page=?)";
+    check(&db, pages::CHUNKS_OF_PAGE, &[], by_page);
+    bounded(&db);
     check(&db, vectors::SINCE, &[], "PRIMARY KEY (rowid>?)");
     check(&db, vectors::CHANGES_SINCE, &[], "PRIMARY KEY (rowid>?)");
 
@@ -66,4 +69,31 @@ fn lists_go_along_an_index() {
     assert!(scan.contains("SCAN") && scan.contains("TEMP B-TREE"), "{scan}");
     drop(db);
     std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// Pictures of the graph begin at one entity, or at what was added last. What is gathered of it, or
+/// counted, may be sorted and read again, since it is bounded.
+fn bounded(db: &Connection) {
+    let check = |sql: &str, indexes: &[&str]| {
+        let plan = plan(db, sql, &[]);
+        for index in indexes {
+            assert!(plan.contains(index), "{sql}: {plan}");
+        }
+        let scans = plan.split("; ").filter(|line| line.starts_with("SCAN"));
+        let tables = ["mentions", "relationships", "entities", "documents", "chunks"];
+        for line in scans {
+            assert!(!tables.iter().any(|table| line[5..].starts_with(table)), "{sql}: {plan}");
+        }
+    };
+    check(documents::COUNT, &["COVERING INDEX documents_by_state (tenant=? AND state=?)"]);
+    check(around::SAID[0], &["relationships_by_source (source=?)"]);
+    check(around::SAID[1], &["relationships_by_target (target=?)"]);
+    check(around::NAMES, &["mentions_by_entity (entity=?)"]);
+    check(around::MENTIONED, &["mentions_by_entity (entity=? AND document>?)"]);
+    let range = "entities_by_name (tenant=? AND collection=? AND name>? AND name<?)";
+    check(around::NAMED, &[range]);
+    let sampled = "mentions_by_generation (document=? AND generation=?)";
+    check(around::SAMPLE, &["documents_by_time (tenant=?)", sampled]);
+    let by_collection = "documents_by_collection (tenant=? AND collection=?)";
+    check(around::SAMPLE_OF_COLLECTION, &[by_collection, sampled]);
 }

@@ -13,6 +13,7 @@ cases![
     a_generation_goes_live_and_the_one_before_is_old,
     a_generation_that_comes_too_late_does_not_go_live,
     documents_are_listed_newest_first_in_pages,
+    documents_are_counted_by_state,
     whose_a_document_is_and_which_contents_are_needed_is_known,
     what_waits_to_be_done_and_has_no_item_is_found_whosever_it_is,
     what_no_database_should_see_is_refused
@@ -185,6 +186,27 @@ async fn documents_are_listed_newest_first_in_pages(bed: &Bed) {
     assert_eq!(in_pages(named).await, ["22.MD", "12.MD", "02.MD"], "in any case");
     let literal = DocumentFilter { name: Some("%_".into()), ..all };
     assert!(in_pages(literal).await.is_empty());
+}
+
+async fn documents_are_counted_by_state(bed: &Bed) {
+    let counted = |tenant| async move {
+        let all = bed.catalog.count_documents(tenant).await.unwrap();
+        assert!(all.iter().all(|one| !one.is_capped));
+        all.into_iter().map(|one| (one.state.word(), one.documents)).collect::<Vec<_>>()
+    };
+    for n in 0..5 {
+        let at = key(&bed.add(&format!("{n}.md"), "text").await);
+        match n {
+            0 | 1 => drop(bed.publish(at).await),
+            2 => bed.catalog.fail_generation(at, Some("no".into())).await.unwrap(),
+            _ => {}
+        }
+    }
+    let new = bed.new_in(&Scope::new("u", "c"), "a.md", "text");
+    bed.catalog.add_document(new, bed.now()).await.unwrap();
+    let want = [("building", 2), ("live", 2), ("updating", 0), ("failed", 1), ("deleting", 0)];
+    assert_eq!(counted("t").await, want);
+    assert_eq!(counted("nobody").await, want.map(|(state, _)| (state, 0)));
 }
 
 async fn what_no_database_should_see_is_refused(bed: &Bed) {

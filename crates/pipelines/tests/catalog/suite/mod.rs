@@ -1,6 +1,7 @@
 //! The suite: what every catalog must do, one file per noun. A case sees the catalog by its trait,
 //! and counts its tables.
 
+mod around;
 mod chunks;
 mod documents;
 pub(crate) mod fingerprint;
@@ -23,6 +24,7 @@ pub(crate) fn cases() -> Vec<Case> {
         pages::list(),
         chunks::list(),
         graph::list(),
+        around::list(),
         vectors::list(),
         search::list(),
         memo::list(),

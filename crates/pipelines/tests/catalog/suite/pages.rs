@@ -1,7 +1,7 @@
 //! Pages: what came of each.
 
 use windrow_pipelines::catalog::{
-    GenerationKey, ManifestOutcome, PAGES_MAX, PageKey, PageOutcome, Progress,
+    GenerationKey, ManifestOutcome, PAGES_MAX, PageChunks, PageKey, PageOutcome, Progress,
 };
 
 use crate::bed::{Bed, cases, is_bad, is_gone, key, outcome, page};
@@ -12,6 +12,7 @@ cases![
     what_is_written_to_an_old_generation_is_gone,
     a_page_that_loses_its_text_loses_its_chunks,
     progress_counts_pages_and_chunks_by_phase,
+    the_chunks_of_some_pages_are_counted,
     the_manifest_has_every_page_of_ten_thousand
 ];
 
@@ -103,6 +104,24 @@ async fn progress_counts_pages_and_chunks_by_phase(bed: &Bed) {
     assert_eq!(progress().await, want);
     let nowhere = GenerationKey { generation: 9, ..at };
     assert_eq!(bed.catalog.progress("t", nowhere).await.unwrap(), None);
+    let empty = bed.building("b.md", "", 0).await;
+    let all = bed.catalog.progress_of("t", vec![nowhere, empty, at]).await.unwrap();
+    let none = Progress { pages: Some(0), ..Progress::default() };
+    assert_eq!(all, [None, Some(none), Some(want)], "in their order");
+    assert_eq!(bed.catalog.progress_of("u", vec![at]).await.unwrap(), [None]);
+}
+
+async fn the_chunks_of_some_pages_are_counted(bed: &Bed) {
+    let at = bed.building("a.md", "x", 5).await;
+    let ids = bed.read(page(at, 2), "One.\n\nTwo.\n\nThree.").await;
+    bed.read(page(at, 4), "Four.").await;
+    bed.catalog.mark_embedded(ids[..2].to_vec(), "test@1").await.unwrap();
+    bed.catalog.put_graph(ids[0], Default::default()).await.unwrap();
+    let counted = bed.catalog.page_chunks("t", at, vec![4, 1, 2, 9]).await.unwrap();
+    let of = |total, embedded, linked| PageChunks { total, embedded, linked };
+    assert_eq!(counted, [of(1, 0, 0), of(0, 0, 0), of(3, 2, 1), of(0, 0, 0)]);
+    let theirs = bed.catalog.page_chunks("u", at, vec![2]).await.unwrap();
+    assert_eq!(theirs, [of(0, 0, 0)]);
 }
 
 async fn the_manifest_has_every_page_of_ten_thousand(bed: &Bed) {

@@ -1,0 +1,238 @@
+//! Pictures of the graph in SQLite, and where an entity is mentioned.
+//!
+//! The joins are in the order in which they are to be done: from the few rows of one entity.
+
+use std::collections::HashMap;
+
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
+
+use super::super::around::{
+    COLLECTIONS_MAX, COUNTED_MAX, NAMES_MAX, SAID_MAX, SAMPLED_DOCUMENTS, SAMPLED_MENTIONS, Said,
+    SaidIn, Shown, Walk, beginning_with, prominent,
+};
+use super::super::chunk::uuid_of;
+use super::super::error::CatalogError;
+use super::super::{
+    Around, ChunkId, EntityFilter, EntityId, MentionCursor, MentionedIn, Node, PageKey, Prominent,
+    normalised,
+};
+
+pub(super) fn around(
+    db: &Connection,
+    tenant: &str,
+    of: EntityId,
+    kind: Option<&str>,
+    limit: u32,
+) -> Result<Option<Around>, CatalogError> {
+    if shown(db, tenant, of)?.is_none() {
+        return Ok(None);
+    }
+    let mut walk = Walk::new(of, kind.map(normalised), limit);
+    loop {
+        let layer = walk.layer();
+        if layer.is_empty() {
+            break;
+        }
+        let (mut all, mut is_cut) = (Vec::new(), false);
+        for id in layer {
+            for sql in SAID {
+                let said = said(db, sql, tenant, id)?;
+                is_cut |= said.len() >= SAID_MAX as usize;
+                all.extend(said);
+            }
+        }
+        walk.take(all, is_cut);
+    }
+    let mut known = HashMap::new();
+    for id in walk.members() {
+        known.extend(shown(db, tenant, id)?.map(|shown| (id, shown)));
+    }
+    Ok(Some(walk.end(known)))
+}
+
+macro_rules! said {
+    ($here:literal, $there:literal) => {
+        concat!(
+            "select r.source, r.target, r.kind, r.description, r.weight, e.kind, r.chunk, \
+             r.document, d.name, c.page from relationships r \
+             cross join documents d \
+             on d.id = r.document and d.live = r.generation and d.tenant = ?2 \
+             cross join chunks c on c.id = r.chunk \
+             cross join entities e on e.id = r.",
+            $there,
+            " where r.",
+            $here,
+            " = ?1 and r.",
+            $there,
+            " <> ?1 limit ?3"
+        )
+    };
+}
+
+/// What live documents state of an entity: where it is the source, and where the target.
+pub(super) const SAID: [&str; 2] = [said!("source", "target"), said!("target", "source")];
+
+fn said(db: &Connection, sql: &str, tenant: &str, of: EntityId) -> Result<Vec<Said>, CatalogError> {
+    let mut found = db.prepare_cached(sql)?;
+    let mut rows = found.query(params![of.0, tenant, SAID_MAX])?;
+    let mut all = Vec::new();
+    while let Some(row) = rows.next()? {
+        all.push(Said {
+            source: EntityId(row.get(0)?),
+            target: EntityId(row.get(1)?),
+            kind: row.get(2)?,
+            description: row.get(3)?,
+            weight: row.get(4)?,
+            far_kind: row.get(5)?,
+            by: SaidIn {
+                chunk: ChunkId(row.get(6)?),
+                document: uuid_of(&row.get::<_, Vec<u8>>(7)?)?,
+                name: row.get(8)?,
+                page: row.get(9)?,
+            },
+        });
+    }
+    Ok(all)
+}
+
+pub(super) const NAMES: &str = "select name, count(*) from \
+     (select m.name from mentions m \
+     cross join documents d on d.id = m.document and d.live = m.generation \
+     where m.entity = ?1 limit ?2) group by name order by count(*) desc, name";
+
+/// How an entity is shown; None if no live document mentions it.
+fn shown(db: &Connection, tenant: &str, id: EntityId) -> Result<Option<Shown>, CatalogError> {
+    let sql = "select kind from entities where id = ?1 and tenant = ?2";
+    let kind = db.prepare_cached(sql)?.query_row(params![id.0, tenant], |row| row.get(0));
+    let Some(kind) = kind.optional()? else { return Ok(None) };
+    let mut names = db.prepare_cached(NAMES)?;
+    let name = |row: &Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, u32>(1)?));
+    let names: Result<Vec<_>, _> = names.query_map(params![id.0, COUNTED_MAX], name)?.collect();
+    let names = names?;
+    let mentions = names.iter().map(|(_, count)| count).sum();
+    Ok(names.into_iter().next().map(|(name, _)| (kind, name, mentions)))
+}
+
+pub(super) const SAMPLE: &str = "select s.entity, e.kind, count(*) from \
+     (select m.entity from \
+     (select id, live from documents where tenant = ?1 order by added_at desc, id desc limit ?2) d \
+     cross join mentions m on m.document = d.id and m.generation = d.live limit ?3) s \
+     cross join entities e on e.id = s.entity group by s.entity";
+
+pub(super) const SAMPLE_OF_COLLECTION: &str = "select s.entity, e.kind, count(*) from \
+     (select m.entity from \
+     (select id, live from documents where tenant = ?1 and collection = ?4 \
+     order by added_at desc, id desc limit ?2) d \
+     cross join mentions m on m.document = d.id and m.generation = d.live limit ?3) s \
+     cross join entities e on e.id = s.entity group by s.entity";
+
+pub(super) fn sampled(db: &Connection, filter: &EntityFilter) -> Result<Prominent, CatalogError> {
+    let (tenant, kind) = (&filter.tenant, filter.kind.as_deref().map(normalised));
+    let one = |row: &Row<'_>| Ok((EntityId(row.get(0)?), row.get(1)?, row.get(2)?));
+    let (documents, mentions) = (SAMPLED_DOCUMENTS, SAMPLED_MENTIONS);
+    let sample: Result<Vec<_>, _> = match &filter.collection {
+        Some(collection) => db
+            .prepare_cached(SAMPLE_OF_COLLECTION)?
+            .query_map(params![tenant, documents, mentions, collection], one)?
+            .collect(),
+        None => db
+            .prepare_cached(SAMPLE)?
+            .query_map(params![tenant, documents, mentions], one)?
+            .collect(),
+    };
+    Ok(prominent(sample?, kind.as_deref()))
+}
+
+/// Entities by a range of their names, of which so many are looked at.
+pub(super) const NAMED: &str = "select id from \
+     (select id, name, kind from entities where tenant = ?1 and collection = ?2 \
+     and name >= ?3 and name < ?4 order by name limit ?5) \
+     where instr(name, ?6) > 0 and (?7 is null or kind = ?7) limit ?8";
+
+pub(super) fn named(
+    db: &Connection,
+    filter: &EntityFilter,
+    part: &str,
+    limit: u32,
+) -> Result<Vec<Node>, CatalogError> {
+    let collections = match &filter.collection {
+        Some(collection) => vec![collection.clone()],
+        None => collections(db, &filter.tenant)?,
+    };
+    let (part, kind) = (normalised(part), filter.kind.as_deref().map(normalised));
+    if part.is_empty() {
+        return Ok(Vec::new());
+    }
+    let looked_at = NAMES_MAX / collections.len().max(1) as u32;
+    let mut ids: Vec<EntityId> = Vec::new();
+    // Those that begin with it come first.
+    for (from, to) in [beginning_with(&part), beginning_with("")] {
+        for collection in &collections {
+            let mut found = db.prepare_cached(NAMED)?;
+            let values = params![filter.tenant, collection, from, to, looked_at, part, kind, limit];
+            let found: Result<Vec<_>, _> =
+                found.query_map(values, |row| Ok(EntityId(row.get(0)?)))?.collect();
+            ids.extend(found?.into_iter().filter(|id| !ids.contains(id)).collect::<Vec<_>>());
+        }
+        if ids.len() >= limit as usize {
+            break;
+        }
+    }
+    let mut nodes = Vec::new();
+    for id in ids {
+        let shown = shown(db, &filter.tenant, id)?;
+        let node = |(kind, name, mentions)| Node { id, kind, name, mentions, distance: 0 };
+        nodes.extend(shown.map(node));
+        if nodes.len() >= limit as usize {
+            break;
+        }
+    }
+    Ok(nodes)
+}
+
+/// Collections that have entities, found by leaping from one to the next.
+fn collections(db: &Connection, tenant: &str) -> Result<Vec<String>, CatalogError> {
+    let sql = "select collection from entities where tenant = ?1 and collection > ?2 \
+         order by collection limit 1";
+    let mut next = db.prepare_cached(sql)?;
+    let mut all: Vec<String> = Vec::new();
+    while all.len() < COLLECTIONS_MAX {
+        let last = all.last().map_or("", String::as_str);
+        let found = next.query_row(params![tenant, last], |row| row.get(0)).optional()?;
+        let Some(found) = found else { break };
+        all.push(found);
+    }
+    Ok(all)
+}
+
+pub(super) const MENTIONED: &str = "select m.chunk, m.document, m.generation, c.page, c.ordinal, \
+     d.name, m.name, c.text from mentions m \
+     cross join documents d on d.id = m.document and d.live = m.generation and d.tenant = ?2 \
+     cross join chunks c on c.id = m.chunk where m.entity = ?1 and m.document >= ?3 \
+     and (m.document, c.page, c.ordinal) > (?3, ?4, ?5) \
+     order by m.document, c.page, c.ordinal limit ?6";
+
+pub(super) fn mentioned(
+    db: &Connection,
+    tenant: &str,
+    of: EntityId,
+    after: MentionCursor,
+    limit: u32,
+) -> Result<Vec<MentionedIn>, CatalogError> {
+    let MentionCursor { document, page, index } = after;
+    let mut found = db.prepare_cached(MENTIONED)?;
+    let mut rows = found.query(params![of.0, tenant, document.as_bytes(), page, index, limit])?;
+    let mut all = Vec::new();
+    while let Some(row) = rows.next()? {
+        let document = uuid_of(&row.get::<_, Vec<u8>>(1)?)?;
+        all.push(MentionedIn {
+            chunk: ChunkId(row.get(0)?),
+            page: PageKey { document, generation: row.get(2)?, number: row.get(3)? },
+            index: row.get(4)?,
+            document: row.get(5)?,
+            called: row.get(6)?,
+            text: row.get(7)?,
+        });
+    }
+    Ok(all)
+}
