@@ -78,6 +78,9 @@ pub struct Document {
     pub added_at: Time,
     pub changed_at: Time,
     pub published_at: Option<Time>,
+    /// How it stands in each phase, if that was asked for: ocr, vector and graphrag.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phases: Option<Vec<Phase>>,
 }
 
 /// What a document is.
@@ -104,6 +107,16 @@ pub struct Documents {
     pub next: Option<String>,
 }
 
+/// How many documents are in a state.
+#[derive(Clone, PartialEq, Eq, Deserialize, Serialize, JsonSchema, Debug)]
+pub struct StateCount {
+    pub state: State,
+    /// Counted up to 100,000.
+    pub documents: u32,
+    /// Whether there are more than were counted.
+    pub is_capped: bool,
+}
+
 /// A page of a document.
 #[derive(Clone, Deserialize, Serialize, JsonSchema, Debug)]
 pub struct Page {
@@ -116,6 +129,8 @@ pub struct Page {
     pub markdown: Option<String>,
     /// Why it has no text.
     pub reason: Option<String>,
+    /// Why the document cannot be read.
+    pub failure: Option<String>,
     pub chunks: Vec<Chunk>,
 }
 
@@ -154,6 +169,8 @@ pub struct Chunk {
 pub struct Manifest {
     pub document: String,
     pub generation: u32,
+    /// Why the document cannot be read.
+    pub failure: Option<String>,
     pub pages: Vec<ManifestLine>,
     /// The number after which it goes on; null at its end.
     pub next: Option<u32>,
@@ -168,7 +185,30 @@ pub struct ManifestLine {
     /// How long its Markdown is.
     pub bytes: Option<u64>,
     pub reason: Option<String>,
+    /// How many chunks it was cut into; null until it is cut.
     pub chunks: Option<u32>,
+    /// Of how many of its chunks there are vectors.
+    pub vector: Share,
+    /// Of how many of its chunks it is known what they are about.
+    pub graph: Share,
+    /// The item that reads it; null if that is past its keeping.
+    pub item: Option<PageItem>,
+}
+
+/// How many of all are done.
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema, Debug)]
+pub struct Share {
+    pub total: u32,
+    pub done: u32,
+}
+
+/// The item of a page.
+#[derive(Clone, PartialEq, Eq, Deserialize, Serialize, JsonSchema, Debug)]
+pub struct PageItem {
+    pub id: String,
+    pub status: Task,
+    /// How often its stage was tried.
+    pub attempts: u16,
 }
 
 /// How far a document is. The names of seed 001 stand at the top.

@@ -12,6 +12,7 @@ pub mod claim;
 pub mod document;
 pub mod event;
 pub mod filter;
+pub mod graph;
 pub mod item;
 pub mod list;
 pub mod new;

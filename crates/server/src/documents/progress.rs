@@ -13,7 +13,7 @@ use windrow_core::ports::{Inspected, Store as _};
 use windrow_core::tally::{Bucket, Counts, Tally};
 use windrow_core::{ItemId, Timestamp};
 use windrow_engine::Clock as _;
-use windrow_pipelines::catalog::{self, Document, GenerationKey, GenerationState};
+use windrow_pipelines::catalog::{self, Document, Generation, GenerationKey, GenerationState};
 use windrow_pipelines::documents::stage;
 
 use super::Documents;
@@ -114,6 +114,64 @@ impl Documents {
         };
         let item = seen.as_ref().map(|seen| seen.item.id);
         Ok(Some(Progress { phases, percent, rate_per_s, eta_ms, item }))
+    }
+
+    /// How documents of one tenant stand in their phases, in their order; None of one that is being
+    /// deleted and has no generation any more.
+    pub(crate) async fn phases(&self, of: &[Document]) -> Result<Vec<Option<[Phase; 3]>>, Denied> {
+        let items: Vec<ItemId> = of.iter().filter_map(|of| of.newest.as_ref()?.item).collect();
+        let seen = self.queue.store().inspect_all(&items).await?;
+        let seen: HashMap<ItemId, Inspected> =
+            seen.into_iter().map(|seen| (seen.item.id, seen)).collect();
+        let item = |newest: &Generation| newest.item.and_then(|item| seen.get(&item));
+        let past = |of: &Document| {
+            let newest = of.newest.as_ref().filter(|newest| item(newest).is_none())?;
+            Some(GenerationKey { document: of.id, generation: newest.number })
+        };
+        let past: Vec<GenerationKey> = of.iter().filter_map(past).collect();
+        let known = match of.first() {
+            Some(first) if !past.is_empty() => {
+                let catalog = &self.opened().await.map_err(failed)?.catalog;
+                let known = catalog.progress_of(&first.scope.tenant, past);
+                known.await.map_err(failed)?
+            }
+            _ => Vec::new(),
+        };
+        let mut known = known.into_iter();
+        let mut phases = |newest: &Generation| match item(newest) {
+            Some(seen) => phases_of(seen),
+            None => {
+                let known = known.next().flatten().unwrap_or_default();
+                let is_live = newest.state == GenerationState::Live;
+                phases_known(&known, is_live, newest.failure.is_some())
+            }
+        };
+        let newest = of.iter().map(|of| of.newest.as_ref());
+        Ok(newest.map(|newest| newest.map(&mut phases)).collect())
+    }
+
+    /// An item of a document, if it is kept.
+    pub(crate) async fn inspected(&self, item: ItemId) -> Result<Option<Inspected>, Denied> {
+        Ok(self.queue.store().inspect(item).await?)
+    }
+
+    /// The items that read pages of a document, from a page on, by the numbers of the pages.
+    pub(crate) async fn page_items(
+        &self,
+        of: ItemId,
+        from: u32,
+        limit: usize,
+    ) -> Result<HashMap<u32, Inspected>, Denied> {
+        let ids = self.queue.store().children(of, from, limit).await?;
+        let seen = self.queue.store().inspect_all(&ids).await?;
+        // What a document is split into later has numbers above.
+        let number = |seen: &Inspected| {
+            seen.item
+                .place
+                .filter(|place| place.ordinal == place.number())
+                .map(|place| place.number())
+        };
+        Ok(seen.into_iter().filter_map(|seen| Some((number(&seen)?, seen))).collect())
     }
 
     /// What failed of a document, in its order, up to a bound.

@@ -10,6 +10,7 @@ use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 use windrow_core::limits::BLOB_MAX;
+use windrow_pipelines::catalog::AROUND_MAX;
 use windrow_wire::problem::Problem;
 
 use super::table::{BASE, Operation, shape};
@@ -108,6 +109,9 @@ fn parameters(operation: &Operation) -> Vec<Value> {
     });
     let in_query = operation.parameters.iter().map(|(name, what)| {
         let schema = match *name {
+            "limit" if operation.path == "/documents/graph" => {
+                json!({ "type": "integer", "minimum": 1, "maximum": AROUND_MAX })
+            }
             "limit" => json!({ "type": "integer", "minimum": 1, "maximum": 200 }),
             "mode" => json!({ "type": "string", "enum": ["clone", "reset"] }),
             "count" => json!({ "type": "integer", "minimum": 1, "maximum": 1_000 }),

@@ -42,6 +42,10 @@ fn one_bad_page_of_300_hides_none_of_the_others_and_is_read_alone_when_it_can_be
     assert!(gaps[0]["reason"].as_str().unwrap().contains("page 7 is torn"), "{gaps:?}");
     let manifest = get(&server, &format!("/documents/{id}/manifest?after=6&limit=1"));
     assert_eq!(manifest["pages"][0]["outcome"], "without", "{manifest}");
+    let failed = get(&server, &format!("/documents/{id}/manifest?only=failed"));
+    let pages = failed["pages"].as_array().unwrap();
+    assert_eq!((pages.len(), &pages[0]["number"]), (1, &json!(7)), "{failed}");
+    assert_eq!(pages[0]["item"]["status"], "failed", "{failed}");
     assert_eq!(first(&server, "town number 12"), Some(("chronicle.pdf".to_owned(), 12)));
     let stats = get(&server, "/documents/stats");
     let failed = json!({"task_type": "ocr_pages", "status": "failed", "count": 1});

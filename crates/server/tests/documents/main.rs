@@ -9,6 +9,7 @@ mod flow;
 mod gap;
 mod killed;
 mod live;
+mod looked_at;
 mod model;
 mod moved;
 mod outside;

@@ -5,7 +5,9 @@
 
 mod add;
 mod change;
+mod graph;
 mod live;
+mod manifest;
 mod progress;
 mod search;
 mod show;
@@ -19,9 +21,10 @@ use axum::http::request::Parts;
 use axum::routing::{delete, get, post};
 use uuid::Uuid;
 use windrow_core::{Refusal, text};
-use windrow_pipelines::catalog::{CatalogError, Document};
+use windrow_pipelines::catalog::{CatalogError, Document, Generation, GenerationKey};
 use windrow_pipelines::documents::{NotAdded, ReadError};
 use windrow_wire::document as wire;
+use windrow_wire::graph::{Mentioned, Picture};
 use windrow_wire::problem::{Code, Problem};
 use windrow_wire::search::Found;
 use windrow_wire::stage::{StageAnswer, StageCall, StagesHere};
@@ -39,6 +42,7 @@ const TENANT: (&str, &str) = ("tenant", "whose it is (also user_id); `default` i
 /// What can be asked of documents.
 pub(super) fn operations() -> Vec<Operation> {
     let mut all = of_all();
+    all.extend(of_graph());
     all.extend(of_one());
     all.extend(of_stages());
     all
@@ -99,6 +103,15 @@ fn of_all() -> Vec<Operation> {
         .gives::<wire::Documents>(200),
         of(
             Method::GET,
+            "/documents/counts",
+            Role::Viewer,
+            "How many documents are in each state.",
+            get(show::counts),
+        )
+        .asks(progress::OF_TENANT)
+        .gives::<Vec<wire::StateCount>>(200),
+        of(
+            Method::GET,
             "/documents/stats",
             Role::Viewer,
             "How many pages and chunks stand where, of all documents whose items are kept: \
@@ -135,6 +148,31 @@ fn of_all() -> Vec<Operation> {
         )
         .asks(search::PARAMETERS)
         .gives::<Found>(200),
+    ]
+}
+
+fn of_graph() -> Vec<Operation> {
+    let of = Operation::new;
+    vec![
+        of(
+            Method::GET,
+            "/documents/graph",
+            Role::Viewer,
+            "What is around an entity: others, layer by layer, and what relates them; or the \
+             entities that a name may mean.",
+            get(graph::picture),
+        )
+        .asks(graph::PARAMETERS)
+        .gives::<Picture>(200),
+        of(
+            Method::GET,
+            "/documents/graph/entities/{id}",
+            Role::Viewer,
+            "An entity, with the passages that mention it, fifty at a time.",
+            get(graph::mentioned),
+        )
+        .asks(graph::MENTIONS)
+        .gives::<Mentioned>(200),
     ]
 }
 
@@ -181,10 +219,10 @@ fn of_one() -> Vec<Operation> {
             Method::GET,
             "/documents/{id}/manifest",
             Role::Viewer,
-            "What came of every page.",
-            get(show::manifest),
+            "What came of every page, how far its chunks are, and which item reads it.",
+            get(manifest::manifest),
         )
-        .asks(show::PAGES)
+        .asks(manifest::PAGES)
         .gives::<wire::Manifest>(200),
         of(
             Method::GET,
@@ -248,9 +286,19 @@ impl Known {
     }
 
     /// Its newest version.
-    fn newest(&self) -> Result<&windrow_pipelines::catalog::Generation, Failed> {
+    fn newest(&self) -> Result<&Generation, Failed> {
         let gone = || Failed::not_found("such document any more");
         self.document.newest.as_ref().ok_or_else(gone)
+    }
+
+    /// One of its versions, if it is there.
+    async fn version(&self, number: u32) -> Result<Option<Generation>, Failed> {
+        if let Some(newest) = self.document.newest.as_ref().filter(|one| one.number == number) {
+            return Ok(Some(newest.clone()));
+        }
+        let at = GenerationKey { document: self.document.id, generation: number };
+        let catalog = &self.opened().await?.catalog;
+        Ok(catalog.generation(&self.document.scope.tenant, at).await?)
     }
 
     async fn find(app: Arc<App>, scoped: &Scoped, id: &str) -> Result<Known, Failed> {

@@ -56,18 +56,6 @@ pub(super) async fn shown(app: &App, document: &Document) -> Result<wire::Progre
 fn told(document: &Document, progress: &Progress, gaps: Vec<Gap>) -> wire::Progress {
     let [ocr, vector, graph] = &progress.phases;
     let completed = |phase: &Phase| phase.counts.of(Bucket::Completed);
-    let phase = |((name, _), phase): (&(&str, &str), &Phase)| wire::Phase {
-        name: (*name).to_owned(),
-        status: task(phase.status),
-        total: phase.counts.total(),
-        pending: phase.counts.of(Bucket::Pending) + phase.counts.of(Bucket::Unreached),
-        processing: phase.counts.of(Bucket::Processing),
-        completed: phase.counts.of(Bucket::Completed),
-        failed: phase.counts.of(Bucket::Failed),
-        skipped: phase.counts.of(Bucket::Skipped),
-        cancelled: phase.counts.of(Bucket::Cancelled),
-        percent: percent(&phase.counts),
-    };
     let gap = |gap: Gap| wire::Gap {
         page: gap.page,
         chunk: gap.chunk,
@@ -91,13 +79,30 @@ fn told(document: &Document, progress: &Progress, gaps: Vec<Gap>) -> wire::Progr
         total_chunks: vector.counts.total(),
         vector_completed_chunks: completed(vector),
         graphrag_completed_chunks: completed(graph),
-        phases: PHASES.iter().zip(&progress.phases).map(phase).collect(),
+        phases: phases(&progress.phases),
         percent: progress.percent,
         rate_per_s: progress.rate_per_s,
         eta_ms: progress.eta_ms,
         gaps: gaps.into_iter().map(gap).collect(),
         item: progress.item.map(|item| item.to_string()),
     }
+}
+
+/// The phases of a document, as they are told.
+pub(super) fn phases(all: &[Phase; 3]) -> Vec<wire::Phase> {
+    let phase = |((name, _), phase): (&(&str, &str), &Phase)| wire::Phase {
+        name: (*name).to_owned(),
+        status: task(phase.status),
+        total: phase.counts.total(),
+        pending: phase.counts.of(Bucket::Pending) + phase.counts.of(Bucket::Unreached),
+        processing: phase.counts.of(Bucket::Processing),
+        completed: phase.counts.of(Bucket::Completed),
+        failed: phase.counts.of(Bucket::Failed),
+        skipped: phase.counts.of(Bucket::Skipped),
+        cancelled: phase.counts.of(Bucket::Cancelled),
+        percent: percent(&phase.counts),
+    };
+    PHASES.iter().zip(all).map(phase).collect()
 }
 
 fn percent(counts: &Counts) -> f64 {

@@ -11,39 +11,37 @@ use axum::response::{IntoResponse as _, Response};
 use serde::Deserialize;
 use windrow_core::{Refusal, Timestamp};
 use windrow_pipelines::catalog::{
-    Chunk, Document, DocumentCursor, DocumentFilter, DocumentState, Generation, GenerationKey,
-    ManifestLine, ManifestOutcome, MemoStats, PageKey, PageOutcome,
+    Chunk, Counted, Document, DocumentCursor, DocumentFilter, DocumentState, MemoStats, PageKey,
+    PageOutcome,
 };
 use windrow_pipelines::documents::elsewhere;
 use windrow_store::blobs::Hex;
 use windrow_wire::document as wire;
+use windrow_wire::problem::Code;
 use windrow_wire::time::Time;
 
 use super::super::App;
 use super::super::blobs::give;
 use super::super::reply::{Asked, Failed, no_cursor, within};
+use super::progress::phases;
 use super::{Known, Number, TENANT, tenant};
 use crate::auth::Scoped;
 
-/// Documents and pages on a page, and at most.
+/// Documents on a page, and at most.
 const LISTED: u64 = 50;
 const LISTED_MAX: u64 = 200;
 
 pub(super) const PARAMETERS: &[(&str, &str)] = &[
     ("state", "only those: building, live, updating, failed or deleting"),
     ("collection", "only those of this collection"),
-    ("name", "only those with this in their name, in any case"),
+    ("name", "only those with this in their name, in any case (also q)"),
+    ("with", "progress: each with its phases"),
     ("cursor", "`next` of the page before"),
     ("limit", "how many; 50, at most 200"),
     TENANT,
 ];
 pub(super) const GENERATION: &[(&str, &str)] =
     &[("generation", "which version; the newest if left out")];
-pub(super) const PAGES: &[(&str, &str)] = &[
-    ("generation", "which version; the newest if left out"),
-    ("after", "`next` of the page before"),
-    ("limit", "how many; 50, at most 200"),
-];
 
 /// Which documents are meant.
 #[derive(Deserialize, Debug)]
@@ -51,7 +49,9 @@ pub(super) const PAGES: &[(&str, &str)] = &[
 pub(super) struct Which {
     state: Option<String>,
     collection: Option<String>,
+    #[serde(alias = "q")]
     name: Option<String>,
+    with: Option<String>,
     cursor: Option<String>,
     limit: Option<u64>,
     #[serde(alias = "user_id")]
@@ -67,6 +67,11 @@ pub(super) async fn list(
     let after = match which.cursor.as_deref() {
         None | Some("") => None,
         Some(cursor) => Some(read_cursor(cursor).ok_or_else(no_cursor)?),
+    };
+    let with_progress = match which.with.as_deref() {
+        None | Some("") => false,
+        Some("progress") => true,
+        Some(_) => return Err(Refusal::invalid("with", "must be progress").into()),
     };
     let said = |text: Option<String>| text.filter(|text| !text.is_empty());
     let state = said(which.state).map(|word| {
@@ -88,7 +93,34 @@ pub(super) async fn list(
     let has_more = found.len() > limit;
     found.truncate(limit);
     let next = found.last().filter(|_| has_more).map(|last| cursor(last.cursor()));
-    Ok(Json(wire::Documents { documents: found.iter().map(document).collect(), next }))
+    let mut documents: Vec<wire::Document> = found.iter().map(document).collect();
+    if with_progress {
+        let all = app.documents.phases(&found).await?;
+        for (document, of) in documents.iter_mut().zip(all) {
+            document.phases = of.as_ref().map(phases);
+        }
+    }
+    Ok(Json(wire::Documents { documents, next }))
+}
+
+pub(super) async fn counts(
+    State(app): State<Arc<App>>,
+    scoped: Scoped,
+    Asked(whose): Asked<Whose>,
+) -> Result<Json<Vec<wire::StateCount>>, Failed> {
+    let tenant = tenant(whose.tenant.as_deref(), &scoped)?;
+    let counted = if app.documents.is_begun().await? {
+        app.documents.opened().await?.catalog.count_documents(&tenant).await?
+    } else {
+        let none = |state| Counted { state, documents: 0, is_capped: false };
+        DocumentState::ALL.map(none).to_vec()
+    };
+    let told = |Counted { state: of, documents, is_capped }| wire::StateCount {
+        state: state(of),
+        documents,
+        is_capped,
+    };
+    Ok(Json(counted.into_iter().map(told).collect()))
 }
 
 /// A cursor as it is given out.
@@ -126,6 +158,7 @@ pub(super) fn document(known: &Document) -> wire::Document {
         added_at: Time(known.added_at),
         changed_at: Time(known.changed_at),
         published_at: newest.and_then(|newest| newest.published_at).map(Time),
+        phases: None,
     }
 }
 
@@ -151,11 +184,14 @@ pub(super) async fn page(
     Number(number): Number,
     Asked(version): Asked<Version>,
 ) -> Result<Json<wire::Page>, Failed> {
-    let none = || Failed::not_found("such page");
-    let generation = version.generation.map_or_else(|| known.newest().map(newest), Ok)?;
+    let generation =
+        version.generation.map_or_else(|| Ok(known.newest()?.number), Ok::<_, Failed>)?;
+    let failure = known.version(generation).await?.and_then(|version| version.failure);
     let (catalog, tenant) = (&known.opened().await?.catalog, &known.document.scope.tenant);
     let key = PageKey { document: known.document.id, generation, number };
-    let page = catalog.page(tenant, key).await?.ok_or_else(none)?;
+    let Some(page) = catalog.page(tenant, key).await? else {
+        return Err(no_page(failure));
+    };
     let chunks = catalog.chunks(tenant, key).await?;
     let (outcome, how, markdown, reason) = match page.outcome {
         PageOutcome::Waiting => (wire::PageOutcome::Waiting, None, None, None),
@@ -166,11 +202,25 @@ pub(super) async fn page(
     };
     let document = known.document.id.to_string();
     let chunks = chunks.into_iter().map(chunk).collect();
-    Ok(Json(wire::Page { document, generation, number, outcome, how, markdown, reason, chunks }))
+    Ok(Json(wire::Page {
+        document,
+        generation,
+        number,
+        outcome,
+        how,
+        markdown,
+        reason,
+        failure,
+        chunks,
+    }))
 }
 
-fn newest(newest: &Generation) -> u32 {
-    newest.number
+/// That there is no such page, and why the document has none.
+fn no_page(failure: Option<String>) -> Failed {
+    match failure {
+        Some(why) => Failed::new(Code::NotFound, format!("the document could not be read: {why}")),
+        None => Failed::not_found("such page"),
+    }
 }
 
 fn chunk(chunk: Chunk) -> wire::Chunk {
@@ -205,46 +255,6 @@ pub(super) async fn file(
     let tenant: Arc<str> = known.document.scope.tenant.as_str().into();
     let blob = windrow_core::item::BlobRef { hash: content.hash, len: content.bytes };
     give(scoped.of(&tenant)?, &tenant, blob, &content.media_type, &headers).await
-}
-
-/// Which pages are meant.
-#[derive(Deserialize, Debug)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Pages {
-    generation: Option<u32>,
-    after: Option<String>,
-    limit: Option<u64>,
-}
-
-pub(super) async fn manifest(
-    known: Known,
-    Asked(pages): Asked<Pages>,
-) -> Result<Json<wire::Manifest>, Failed> {
-    let limit = within("limit", pages.limit.unwrap_or(LISTED), LISTED_MAX)? as usize;
-    let generation = pages.generation.map_or_else(|| known.newest().map(newest), Ok)?;
-    let (catalog, tenant) = (&known.opened().await?.catalog, &known.document.scope.tenant);
-    let of = GenerationKey { document: known.document.id, generation };
-    let after = pages.after.as_deref().filter(|after| !after.is_empty()).unwrap_or("0");
-    let after = after.parse().map_err(|_| Refusal::invalid("after", "is not a page's number"))?;
-    let mut lines = catalog.manifest(tenant, of, after, limit as u32 + 1).await?;
-    let has_more = lines.len() > limit;
-    lines.truncate(limit);
-    let next = lines.last().filter(|_| has_more).map(|last| last.number);
-    let (document, pages) = (of.document.to_string(), lines.into_iter().map(line).collect());
-    Ok(Json(wire::Manifest { document, generation, pages, next }))
-}
-
-fn line(ManifestLine { number, outcome, chunks }: ManifestLine) -> wire::ManifestLine {
-    let (outcome, how, bytes, reason) = match outcome {
-        ManifestOutcome::Waiting => (wire::PageOutcome::Waiting, None, None, None),
-        ManifestOutcome::Read { how, bytes } => {
-            (wire::PageOutcome::Read, Some(how), Some(bytes), None)
-        }
-        ManifestOutcome::Without { reason } => {
-            (wire::PageOutcome::Without, None, None, Some(reason))
-        }
-    };
-    wire::ManifestLine { number, outcome, how, bytes, reason, chunks }
 }
 
 /// Whose documents are meant.
