@@ -150,8 +150,8 @@ pub trait Catalog: fmt::Debug + Send + Sync {
     /// What is around an entity, the strongest relations first.
     fn neighbours(&self, tenant: &str, of: EntityId, limit: u32) -> Answer<'_, Vec<Neighbour>>;
 
-    /// What is around an entity, layer by layer, and only of a kind if one is given. None if no live
-    /// document mentions it.
+    /// What is around an entity, layer by layer, and only of a kind if one is given. None if no
+    /// live document mentions it.
     fn around(
         &self,
         tenant: &str,

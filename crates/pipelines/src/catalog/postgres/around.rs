@@ -127,7 +127,8 @@ async fn shown(
 /// The statement that looks at what was added last.
 pub(super) fn sample_sql(filter: &EntityFilter) -> Built {
     let mut built = Built::of(
-        "select s.entity, e.kind, count(*) from (select m.entity from \
+        "select s.entity, (select e.kind from windrow_catalog.entities e where e.id = s.entity), \
+         s.mentions from (select s.entity, count(*) as mentions from (select m.entity from \
          (select id, live from windrow_catalog.documents",
     );
     built.with(" where tenant = ?", filter.tenant.clone());
@@ -139,7 +140,7 @@ pub(super) fn sample_sql(filter: &EntityFilter) -> Built {
          where m.document = d.id and m.generation = d.live";
     built.with(" limit ?) m", i64::from(SAMPLED_MENTIONS));
     built.with(" limit ?) s", i64::from(SAMPLED_MENTIONS));
-    built.sql += " join windrow_catalog.entities e on e.id = s.entity group by s.entity, e.kind";
+    built.sql += " group by s.entity) s";
     built
 }
 

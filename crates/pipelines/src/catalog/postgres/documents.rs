@@ -202,7 +202,8 @@ pub(super) async fn list(
 pub(super) const COUNT: &str = "select c.found from \
      unnest($2::text[]) with ordinality as a(state, place) cross join lateral \
      (select count(*) as found from (select from windrow_catalog.documents d \
-     where d.tenant = $1 and d.state = a.state limit $3) d) c order by a.place";
+     where d.tenant = $1 and d.state = a.state order by d.added_at, d.id limit $3) d) c \
+     order by a.place";
 
 pub(super) async fn count(tx: &Tx<'_>, tenant: &str) -> Result<Vec<Counted>, Trouble> {
     let states = DocumentState::ALL.map(DocumentState::word).to_vec();

@@ -32,7 +32,7 @@ const FILL: &str = "\
       place, added_at) select id, 1, 'live', '', '', 0, '', 0 from windrow_catalog.documents; \
     insert into windrow_catalog.pages (document, generation, number, state) \
       select id, 1, n, 'waiting' from generate_series(1, 10000) n, \
-      (select id from windrow_catalog.documents order by added_at limit 2) d; \
+      (select id from windrow_catalog.documents order by added_at limit 10) d; \
     insert into windrow_catalog.chunks (id, document, generation, page, ordinal, tenant, \
       collection, kind, linked, tokens, begins, ends, hash, metadata, text, words) \
       select gen_random_uuid(), id, 1, n, 0, 't', 'c1', 'text', false, 0, 0, 0, '', '', \
@@ -44,11 +44,12 @@ const FILL: &str = "\
       from windrow_catalog.chunks; \
     insert into windrow_catalog.entities (id, tenant, collection, kind, name) \
       select gen_random_uuid(), 't', 'c1', 'name', 'n' || n from generate_series(1, 20000) n; \
-    insert into windrow_catalog.mentions (chunk, entity, document, generation, name, \
+    with c as (select row_number() over () as n, id, document from windrow_catalog.chunks), \
+      e as (select row_number() over () as n, id, name from windrow_catalog.entities) \
+      insert into windrow_catalog.mentions (chunk, entity, document, generation, name, \
       description, score) select c.id, e.id, c.document, 1, e.name, '', 1 \
-      from (select row_number() over () as n, id, document from windrow_catalog.chunks) c \
-      join (select row_number() over () as n, id, name from windrow_catalog.entities) e \
-      on e.n in (c.n, c.n % 1000); \
+      from c join e on e.n = c.n union all select c.id, e.id, c.document, 1, e.name, '', 1 \
+      from c join e on e.n = c.n % 1000 and e.n <> c.n; \
     insert into windrow_catalog.relationships (chunk, source, target, kind, document, \
       generation, description, weight) select a.chunk, a.entity, b.entity, 'by', a.document, 1, \
       '', 1 from windrow_catalog.mentions a join windrow_catalog.mentions b \
@@ -138,5 +139,5 @@ async fn lists(tx: &Tx<'_>) {
         assert!(!plan.contains("Sort"), "sorts: {}:\n{plan}", built.sql);
     }
     let states = vec!["live", "failed"];
-    check(tx, documents::COUNT, values!["t", states, 100_i64], "documents_by_state").await;
+    check(tx, documents::COUNT, values!["t", states, 100_001_i64], "documents_by_state").await;
 }

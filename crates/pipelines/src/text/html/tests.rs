@@ -20,7 +20,7 @@ fn the_title_is_kept_apart() {
     let page = read("<html><head><title> A &amp;\n B </title></head><body><h1>C</h1>text");
     assert_eq!(page, Read { title: Some("A & B".into()), markdown: "# C\n\ntext".into() });
     assert_eq!(read("<title></title>x").title, None);
-    let never_ended = read("<title>T<body><h1>C<p>text");
+    let never_ended = read("<title>T<body><h1>C</h1><p>text");
     assert_eq!(never_ended, Read { title: Some("T".into()), markdown: "# C\n\ntext".into() });
 }
 

@@ -1,4 +1,4 @@
-//! Pictures of the graph: who is around an entity, who is found by name, and where one is mentioned.
+//! Pictures of the graph: who is around an entity, who is found by name, where one is mentioned.
 
 use windrow_pipelines::catalog::{
     Called, EntityFilter, EntityId, MentionCursor, NewEntity, NewGraph, Node, Scope,
