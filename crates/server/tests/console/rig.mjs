@@ -26,11 +26,15 @@ export { PATIENCE_MS, ROOT, STORE, Server, until } from './server.mjs';
 /** How many of the last lines of the server are shown with a failure. */
 const LAST_LINES = 15;
 
-/** Prepares a file of tests, and gives what declares one. `options` are those of `Server.start`. */
-export function rig(options = {}) {
-  const shared = { browser: null, server: null };
+/**
+ * Prepares a file of tests, and gives what declares one. `options` are those of `Server.start`;
+ * `fill` puts something into the server first, and what it gives, each test gets as `filled`.
+ */
+export function rig({ fill = null, ...options } = {}) {
+  const shared = { browser: null, server: null, filled: null };
   before(async () => {
     [shared.browser, shared.server] = await Promise.all([launch(), Server.start(options)]);
+    shared.filled = await fill?.(shared.server);
   });
   after(async () => {
     await Promise.all([shared.browser?.close(), shared.server?.close()]);
@@ -38,11 +42,11 @@ export function rig(options = {}) {
   return (name, body) => test(name, () => visited(name, body, shared));
 }
 
-async function visited(name, body, { browser, server }) {
+async function visited(name, body, { browser, server, filled }) {
   const visit = new Visit(browser, server);
   const [open, take] = [visit.open.bind(visit), visit.take.bind(visit)];
   try {
-    await body({ server, open, take, visit });
+    await body({ server, open, take, visit, filled });
     await visit.clean();
   } catch (error) {
     await explained(error, name, visit);
