@@ -116,7 +116,9 @@ impl Act {
     pub(super) fn button(&self, view: &View) -> Markup {
         let with = self.body.as_ref().map(Value::to_string);
         html! {
-            form.act method="post" action=(view.to("act")) data-asks=[&self.asks] {
+            // A live page never makes one button of another, which somebody is about to press.
+            form.act method="post" action=(view.to("act")) data-asks=[&self.asks]
+                data-key={ (self.method) " /" (self.way) } {
                 (back(view))
                 input type="hidden" name="do" value={ (self.method) " /" (self.way) };
                 @if let Some(with) = with { input type="hidden" name="with" value=(with); }

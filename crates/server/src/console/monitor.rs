@@ -171,7 +171,7 @@ fn recent(view: &View, stats: &Value) -> Markup {
                             td.wide { (short(text(job, "error_message"), 160)) }
                             td.acts {
                                 @if matches!(status.as_str(), "failed" | "cancelled" | "completed" | "skipped") {
-                                    (Act::post("Retry", &["queue", id, "retry"]).with(json!({}))
+                                    (Act::post("Retry", &["queue", id, "retry"]).with(json!({ "mode": "reset" }))
                                         .says("It is in line again.").button(view))
                                 } @else {
                                     (Act::post("Cancel", &["queue", id, "cancel"])

@@ -7,10 +7,11 @@ use axum::body::Bytes;
 use axum::response::{IntoResponse as _, Response};
 use maud::{Markup, html};
 use serde_json::{Value, json};
+use windrow_wire::filter::written;
+use windrow_wire::list::Filter;
 
 use super::act::{Act, Sent, back};
 use super::draw::{badge, bar, class, copied, grouped, number, text, when};
-use super::overview::worded;
 use super::page::{Page, say, see_other};
 use super::view::View;
 use super::way;
@@ -85,7 +86,7 @@ async fn to_selected(view: &View, sent: &Sent, verb: &str) -> Result<Response, F
                 priority(sent, verb, &mut body);
                 Ask::post(&["queue", id, "prioritise"]).json(&body)
             }
-            "retry" => Ask::post(&["queue", id, "retry"]).json(&json!({})),
+            "retry" => Ask::post(&["queue", id, "retry"]).json(&json!({ "mode": "reset" })),
             _ => Ok(Ask::post(&["queue", id, "cancel"])),
         };
         match view.ask(ask.map_err(|error| Failed::malformed(error.to_string()))?).await {
@@ -203,15 +204,7 @@ pub(super) async fn confirm(view: View, body: Bytes) -> Result<Response, Failed>
 
 /// A filter by its fields, as people write it.
 fn said(filter: &Value) -> String {
-    let fields = filter.as_object().into_iter().flatten();
-    let words = fields.filter_map(|(key, value)| {
-        let value = value.as_str()?;
-        Some(match key.as_str() {
-            "q" => format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\"")),
-            // Several of them stand with commas between them.
-            "status" => format!("status:{value}"),
-            key => format!("{key}:{}", worded(value)),
-        })
-    });
-    words.collect::<Vec<_>>().join(" ")
+    serde_json::from_value::<Filter>(filter.clone())
+        .map(|filter| written(&filter))
+        .unwrap_or_default()
 }

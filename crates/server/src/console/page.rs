@@ -60,6 +60,9 @@ const KEYS: [(&str, &str); 10] = [
     ("p", "pause or go on with live updates"),
 ];
 
+/// The part that stands beside the title.
+const BESIDE: &str = "beside";
+
 /// One part of a page.
 #[derive(Clone, Debug)]
 pub(super) struct Part {
@@ -112,14 +115,16 @@ impl IntoResponse for Page {
     fn into_response(self) -> Response {
         if self.view.only_parts {
             let mut response = StatusCode::OK.into_response();
-            response.extensions_mut().insert(Parts(Arc::new(self.parts)));
+            let beside = self.beside.map(|html| Part { id: BESIDE, html });
+            let parts = beside.into_iter().chain(self.parts).collect();
+            response.extensions_mut().insert(Parts(Arc::new(parts)));
             return response;
         }
         let view = &self.view;
         let body = html! {
             header.head {
                 h1 { (self.title) }
-                @if let Some(beside) = &self.beside { (beside) }
+                @if let Some(beside) = &self.beside { div id=(BESIDE) data-part { (beside) } }
                 @if self.is_live {
                     button.quiet #live type="button" hidden aria-pressed="true"
                         title="Live updates (p)" { "Live" }
@@ -242,7 +247,7 @@ fn nav(view: &View) -> Markup {
                 }
                 p {
                     a href=(view.to("docs")) { "API" }
-                    " · "
+                    " "
                     button.quiet #keys-open type="button" hidden { "Keys" }
                 }
             }

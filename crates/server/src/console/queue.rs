@@ -4,13 +4,12 @@ use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::Value;
 use windrow_core::item::Status;
-use windrow_wire::filter::{KEYS, parse};
+use windrow_wire::filter::{KEYS, parse, written};
 use windrow_wire::list::Filter;
 
 use super::act::Act;
 use super::draw::{badge, counted, list, number, short, text, when};
 use super::operations::VERBS;
-use super::overview::worded;
 use super::page::Page;
 use super::view::View;
 use super::way;
@@ -46,27 +45,6 @@ impl Wanted {
         }
         written(&filter)
     }
-}
-
-/// A filter as people write it.
-fn written(filter: &Filter) -> String {
-    let fields = [
-        ("status", &filter.status),
-        ("queue", &filter.queue),
-        ("stage", &filter.stage),
-        ("kind", &filter.kind),
-        ("tenant", &filter.tenant),
-        ("collection", &filter.collection),
-        ("branch", &filter.branch),
-        ("source_type", &filter.source_type),
-    ];
-    let words = fields.iter().filter_map(|(key, value)| {
-        let value = value.as_deref().filter(|value| !value.is_empty())?;
-        let value = if *key == "status" { value.to_owned() } else { worded(value) };
-        Some(format!("{key}:{value}"))
-    });
-    let text = filter.q.as_deref().map(worded);
-    words.chain(text).collect::<Vec<_>>().join(" ")
 }
 
 pub(super) async fn page(view: View, Asked(wanted): Asked<Wanted>) -> Result<Page, Failed> {
@@ -282,8 +260,9 @@ pub(super) fn acts(id: &str, status: &str) -> Vec<Act> {
     let mut acts = Vec::new();
     if is_over {
         acts.push(
+            // The same item, so that whoever looks at it sees it go on.
             Act::post("Retry", &["queue", id, "retry"])
-                .with(serde_json::json!({}))
+                .with(serde_json::json!({ "mode": "reset" }))
                 .says("It is in line again.")
                 .strong(),
         );

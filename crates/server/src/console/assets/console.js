@@ -27,7 +27,8 @@ function become(was, now) {
     return;
   }
   const keeps = (name) => (was.nodeName === "DETAILS" && name === "open") || name === "hidden"
-    || (was === document.activeElement && name === "value") || name === "required";
+    || (was === document.activeElement && name === "value") || name === "required"
+    || name === "data-at";
   for (const { name } of [...was.attributes]) {
     if (!now.hasAttribute(name) && !keeps(name)) was.removeAttribute(name);
   }
@@ -38,8 +39,14 @@ function become(was, now) {
 }
 
 function within(was, now) {
+  const stays = new Set([...now.children].map((child) => child.dataset.key));
   const keyed = new Map();
-  for (const child of was.children) if (child.dataset.key) keyed.set(child.dataset.key, child);
+  // What is gone goes first: what stands behind it need not be moved, which would take its focus.
+  for (const child of [...was.children]) {
+    if (!child.dataset.key) continue;
+    if (stays.has(child.dataset.key)) keyed.set(child.dataset.key, child);
+    else child.remove();
+  }
   let at = was.firstChild;
   for (const next of [...now.childNodes]) {
     const known = next.dataset && next.dataset.key && keyed.get(next.dataset.key);
@@ -91,10 +98,21 @@ function follow() {
       put(part, html);
       document.body.dataset.fresh = String(Date.now());
     });
+    stream.addEventListener("error", lost);
   } else if (!wanted && stream) {
     stream.close();
     stream = null;
   }
+}
+
+// A stream that broke off comes back by itself. One that was refused is asked for again; whoever is
+// signed out is led to where one signs in.
+async function lost() {
+  if (!stream || stream.readyState !== EventSource.CLOSED) return;
+  stream = null;
+  const page = await fetch(window.location.href, { redirect: "manual" }).catch(() => null);
+  if (page && page.type === "opaqueredirect") window.location.reload();
+  else setTimeout(follow, 5000);
 }
 
 function pause() {
@@ -122,6 +140,8 @@ function ask(form) {
   dialog.onclose = () => {
     if (dialog.returnValue !== "yes") return;
     delete form.dataset.asks;
+    // What was asked is done, or refused with a reason, also if the page has other buttons by now.
+    if (!form.isConnected) document.body.append(form);
     form.requestSubmit();
   };
   dialog.showModal();
@@ -156,9 +176,9 @@ let went = 0;
 function row(step) {
   const rows = all("table.rows tbody tr");
   if (!rows.length) return;
-  const at = rows.findIndex((each) => each.classList.contains("at"));
+  const at = rows.findIndex((each) => each.hasAttribute("data-at"));
   const next = rows[Math.min(Math.max(at + step, 0), rows.length - 1)];
-  rows.forEach((each) => each.classList.toggle("at", each === next));
+  rows.forEach((each) => each.toggleAttribute("data-at", each === next));
   const open = $("a.open", next) || $("a", next);
   if (open) open.focus();
 }
@@ -178,7 +198,7 @@ document.addEventListener("keydown", (event) => {
     j: () => row(1),
     k: () => row(-1),
     x: () => {
-      const box = $("tr.at input[name=id]");
+      const box = $("tr[data-at] input[name=id]");
       if (box) box.checked = !box.checked;
     },
     p: pause,

@@ -176,6 +176,8 @@ fn outcome(page: &Value) -> Markup {
         "read" => badge("completed"),
         "empty" | "blank" => badge("skipped"),
         "" | "unread" | "waiting" => badge("pending"),
+        // It has no text, and the reason stands beside it.
+        "without" => badge("failed"),
         other => badge(other),
     }
 }

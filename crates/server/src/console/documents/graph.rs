@@ -115,8 +115,8 @@ fn picture(view: &View, graph: &Value, wanted: &Wanted) -> Markup {
     html! {
         @if entities.is_empty() { p.note { "Nothing is known here yet. The graph is made of what documents mention." } }
         @else {
-            svg.graph viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img"
-                aria-label={ (entities.len()) " entities and how they belong together; the table below says the same" } {
+            svg.graph viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="group"
+                aria-label={ "Entities and how they belong together, " (entities.len()) " of them; the table below says the same" } {
                 @for said in list(graph, "relationships") {
                     @if let (Some((x1, y1)), Some((x2, y2))) = (places.get(text(said, "from")), places.get(text(said, "to"))) {
                         line x1=(named(*x1)) y1=(named(*y1)) x2=(named(*x2)) y2=(named(*y2)) {

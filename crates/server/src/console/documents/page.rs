@@ -61,7 +61,7 @@ fn state(view: &View, document: &Value, page: &Value, item: Option<&str>) -> Mar
                     @for (name, stage) in [("Read again", "ocr"), ("Cut again", "chunk")] {
                         " "
                         (Act::post(name, &["queue", item, "retry"])
-                            .with(json!({ "from_stage": stage }))
+                            .with(json!({ "from_stage": stage, "mode": "reset" }))
                             .says("It is in line again.").button(view))
                     }
                 }
