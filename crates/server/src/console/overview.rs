@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use maud::{Markup, html};
 use serde_json::Value;
+use windrow_wire::filter::written;
+use windrow_wire::list::Filter;
 
 use super::draw::{
     Line, age_ms, chart, class, copied, counted, grouped, list, missing, number, short, spark,
@@ -218,20 +220,11 @@ fn works_on(workers: &Value, queue: &str) -> usize {
     workers.as_array().map_or(0, |workers| workers.iter().filter(asks).count())
 }
 
-/// A filter in the grammar that people write.
+/// A filter in the grammar that people write; what is empty is not asked for.
 pub(super) fn filtered(status: &str, queue: &str, stage: &str) -> String {
-    let words = [("status", status), ("queue", queue), ("stage", stage)];
-    let words = words.iter().filter(|(_, value)| !value.is_empty());
-    words.map(|(key, value)| format!("{key}:{}", worded(value))).collect::<Vec<_>>().join(" ")
-}
-
-/// A value as it stands in a filter: in quotes if it would be read as something else.
-pub(super) fn worded(value: &str) -> String {
-    let is_plain = |letter: char| !letter.is_whitespace() && !matches!(letter, '"' | '\\' | ':');
-    match !value.is_empty() && value.chars().all(is_plain) {
-        true => value.to_owned(),
-        false => format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\"")),
-    }
+    let said = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let (status, queue, stage) = (said(status), said(queue), said(stage));
+    written(&Filter { status, queue, stage, ..Filter::default() })
 }
 
 /// The last minutes of something that is counted by the minute.
@@ -361,19 +354,5 @@ fn nothing_yet(view: &View) -> Markup {
                 -H 'content-type: application/json' -d '{\"payload\":{\"path\":\"a.png\"}}'"))
             p.note { "All of it is described under " a href=(view.to("docs")) { "API" } "." }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_filter_reads_as_it_was_meant() {
-        let said = filtered("failed", "a b", "x:\"y\"\\");
-        let read = windrow_wire::filter::parse(&said).expect("our own grammar");
-        assert_eq!(read.queue.as_deref(), Some("a b"));
-        assert_eq!(read.stage.as_deref(), Some("x:\"y\"\\"));
-        assert_eq!(filtered("", "plain", ""), "queue:plain");
     }
 }
