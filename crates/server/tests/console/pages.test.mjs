@@ -81,7 +81,7 @@ it('a retry works without JavaScript', async ({ server, open }) => {
   assert.equal((await server.get(`/queue/${id}`)).status, 'pending');
   await page.getByLabel('Cancel this item').check();
   await page.getByRole('button', { name: 'Cancel' }).click();
-  await page.getByText('It is cancelled').waitFor();
+  await page.locator('.said').getByText('It is cancelled').waitFor();
   assert.equal((await server.get(`/queue/${id}`)).status, 'cancelled');
 });
 
