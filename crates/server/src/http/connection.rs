@@ -20,6 +20,7 @@ use axum::extract::DefaultBodyLimit;
 use axum::http::header::CONNECTION;
 use axum::http::{HeaderValue, Request, Response, Uri};
 use axum::middleware::{from_fn, from_fn_with_state};
+use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::get;
 use axum::{Extension, Router};
 use hyper::body::Incoming;
@@ -209,6 +210,10 @@ fn answer(
     request: Request<Incoming>,
 ) -> Answering {
     let mut request = request.map(|body| Arriving::new(body, pulse));
+    if let Some(to) = with_slash(request.uri(), &app.base_path) {
+        let (moved, pulse) = (Redirect::permanent(&to).into_response(), Arc::clone(pulse));
+        return Box::pin(async move { Ok(moved.map(|body| Leaving::new(body, pulse))) });
+    }
     if let Some(uri) = below(request.uri(), &app.base_path) {
         *request.uri_mut() = uri;
     }
@@ -223,6 +228,13 @@ fn answer(
         }
         Ok(response.map(|body| Leaving::new(body, pulse)))
     })
+}
+
+/// Where whoever asks for that path itself is led: without its last slash, the links of a page
+/// would lead one step too high.
+fn with_slash(uri: &Uri, base: &str) -> Option<String> {
+    let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+    (!base.is_empty() && uri.path() == base).then(|| format!("{base}/{query}"))
 }
 
 /// What is asked for below the path that a proxy shows the server under.

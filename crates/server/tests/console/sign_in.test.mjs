@@ -1,7 +1,7 @@
 // Who may come in, what each role sees and does, and how a session ends.
 
 import assert from 'node:assert/strict';
-import { axe, rig, screenshot } from './rig.mjs';
+import { axe, rig, screenshot, until } from './rig.mjs';
 
 const it = rig({ tokens: true });
 
@@ -110,21 +110,22 @@ it('an operator acts, and does not configure', async (visit) => {
 
 it('an admin revokes a token, which ends its session and its stream', async (visit) => {
   const { server, take } = visit;
-  const viewer = await signedIn(visit, 'viewer', '/queue', 'Eve');
+  const viewer = await signedIn(visit, 'viewer', '/queue', 'Zenobia');
   await viewer.locator('body[data-fresh]').waitFor({ state: 'attached' });
-  const over = viewer.waitForEvent('requestfinished', (request) => request.url().includes('/live?'));
+  let isOver = false;
+  viewer.on('requestfinished', (request) => (isOver ||= request.url().includes('/live?')));
   const admin = await signedIn(visit, 'admin', '/admin/settings');
-  const row = admin.getByRole('row').filter({ hasText: 'Eve' });
+  const row = admin.getByRole('row').filter({ hasText: 'Zenobia' });
   await row.getByRole('button', { name: 'Revoke' }).click();
   await admin.getByRole('dialog').getByText('locked out at once').waitFor();
   await admin.getByRole('dialog').getByRole('button', { name: 'Yes' }).click();
   await admin.getByText('It opens nothing any more.').waitFor();
-  const token = (await server.get('/tokens')).find(({ name }) => name === 'Eve');
+  const token = (await server.get('/tokens')).find(({ name }) => name === 'Zenobia');
   assert.notEqual(token.revoked_at, null);
   const { entries } = await server.get('/audit');
   const revoked = entries.find(({ operation }) => operation === 'DELETE /tokens/{token}');
   assert.deepEqual(revoked.targets, [token.id]);
-  await over;
+  await until('the end of the stream', () => isOver);
   // Whoever looks at the page is told, without touching it.
   await viewer.waitForURL('**/sign-in?to=queue');
   await take('console');

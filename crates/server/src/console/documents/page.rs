@@ -44,7 +44,6 @@ pub(in crate::console) async fn page(
     Ok(view
         .page(title)
         .beside(beside)
-        .still()
         .part("state", state(&view, &document, &page, item))
         .part("panes", panes(&view, &id, &document, &page, at)))
 }
