@@ -8,11 +8,15 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::act::quoted;
-use super::draw::{age_ms, badge, bar, copied, json, list, missing, number, short, text, when};
+use super::draw::{
+    age_ms, badge, bar, copied, head, json, list, missing, number, short, text, when,
+};
+use super::overview::filtered;
 use super::page::Page;
 use super::queue::{acts, named, result};
 use super::view::{View, time};
 use super::way;
+use super::way::items;
 use crate::ask::Ask;
 use crate::auth::Role;
 use crate::cli::show::{now, span};
@@ -26,6 +30,10 @@ const CHILDREN: &str = "50";
 pub(super) struct Wanted {
     tab: String,
 }
+
+/// What was sent, and what came of it.
+const RAW: [&str; 4] = ["payload", "payload_base64", "payload_ref", "metadata"];
+const EXTRACTED: [&str; 4] = ["result", "output", "progress", "reason"];
 
 const TABS: [(&str, &str); 4] =
     [("raw", "Raw"), ("extracted", "Extracted"), ("error", "Error"), ("events", "Events")];
@@ -102,7 +110,7 @@ fn facts_of(reason: &Value) -> Vec<(String, Markup)> {
 }
 
 fn facts(view: &View, item: &Value) -> Markup {
-    let lease = &item["lease_expires_at"];
+    let lease = &item["expires_at"];
     let left = time(lease).filter(|at| *at > now()).map(|at| span(at.since(now())));
     let plain = [
         ("Kind", text(item, "kind")),
@@ -120,7 +128,7 @@ fn facts(view: &View, item: &Value) -> Markup {
             dl.facts {
                 div { dt { "Id" } dd { code { (text(item, "id")) } } }
                 div { dt { "Queue" } dd {
-                    a href=(view.to(way(&["queue"]).with("filter", &super::overview::filtered("", text(item, "queue"), "")))) {
+                    a href=(view.to(items(&filtered("", text(item, "queue"), "")))) {
                         (text(item, "queue"))
                     }
                 } }
@@ -142,10 +150,15 @@ fn facts(view: &View, item: &Value) -> Markup {
                 }
                 @if item["ref"].is_string() { div { dt { "Result" } dd { (result(view, item)) } } }
                 @if let Some(parent) = item["parent"].as_str() {
-                    div { dt { "Part of" } dd { a href=(view.to(way(&["queue", parent]))) { (parent) } } }
+                    div {
+                        dt { "Part of" }
+                        dd { a href=(view.to(way(&["queue", parent]))) { (parent) } }
+                    }
                 }
                 @if let Some(from) = item["cloned_from"].as_str() {
-                    div { dt { "Clone of" } dd { a href=(view.to(way(&["queue", from]))) { (from) } } }
+                    div {
+                        dt { "Clone of" } dd { a href=(view.to(way(&["queue", from]))) { (from) } }
+                    }
                 }
             }
         }
@@ -162,11 +175,15 @@ fn timeline(item: &Value) -> Markup {
                 li { span.what { "enqueued" } " " (when(&item["created_at"])) }
                 @for attempt in list(item, "log") {
                     li.(super::draw::class(ending(attempt))) {
-                        span.what { (text(attempt, "stage")) " · attempt " (number(attempt, "number")) ": "
-                            (text(attempt, "ending")) }
+                        span.what {
+                            (text(attempt, "stage")) " · attempt " (number(attempt, "number"))
+                            ": " (text(attempt, "ending"))
+                        }
                         " " (when(&attempt["started_at"]))
                         @if let Some(took) = took(attempt) { span.minor { " took " (took) } }
-                        @if let Some(worker) = attempt["worker"].as_str() { span.minor { " by " (worker) } }
+                        @if let Some(worker) = attempt["worker"].as_str() {
+                            span.minor { " by " (worker) }
+                        }
                         @let error = text(&attempt["error"], "message");
                         @if !error.is_empty() { p.error { (short(error, 2_000)) } }
                     }
@@ -174,7 +191,9 @@ fn timeline(item: &Value) -> Markup {
                 @for stage in stages.iter().filter(|stage| text(stage, "status") == "processing") {
                     li.processing {
                         span.what { (text(stage, "name")) " runs" } " " (when(&stage["started_at"]))
-                        @if let Some(worker) = stage["worker"].as_str() { span.minor { " by " (worker) } }
+                        @if let Some(worker) = stage["worker"].as_str() {
+                            span.minor { " by " (worker) }
+                        }
                     }
                 }
                 @if !item["finished_at"].is_null() {
@@ -185,8 +204,7 @@ fn timeline(item: &Value) -> Markup {
             }
             @if stages.len() > 1 {
                 table {
-                    thead { tr { th scope="col" { "Stage" } th scope="col" { "Status" }
-                        th.number scope="col" { "Attempts" } th scope="col" { "Error" } } }
+                    (head(&["Stage", "Status", "#Attempts", "Error"]))
                     tbody {
                         @for stage in stages {
                             tr {
@@ -234,10 +252,16 @@ async fn below(view: &View, id: &str, item: &Value) -> Markup {
                     table.rows {
                         tbody {
                             @for child in list(&tree, "children") {
-                                @let child = if child["item"].is_object() { &child["item"] } else { child };
+                                @let child = if child["item"].is_object() { &child["item"] }
+                                else { child }
+                                ;
                                 tr {
                                     td { (badge(text(child, "status"))) }
-                                    td.wide { a.open href=(view.to(way(&["queue", text(child, "id")]))) { (named(child)) } }
+                                    td.wide {
+                                        a.open href=(view.to(way(&["queue", text(child, "id")]))) {
+                                            (named(child))
+                                        }
+                                    }
                                     td { (text(child, "stage")) }
                                     td { (when(&child["created_at"])) }
                                 }
@@ -274,10 +298,11 @@ async fn tabs(
                 }
             }
             @match tab {
-                "extracted" => (exactly(view, exact, &["result", "output", "progress", "reason"], "No result yet.")),
+                "extracted"
+                => (exactly(view, exact, &EXTRACTED, "No result yet.")),
                 "error" => (exactly(view, exact, &["error", "reason"], "Nothing went wrong.")),
                 "events" => (events(view, id).await),
-                _ => (exactly(view, exact, &["payload", "payload_base64", "payload_ref", "metadata"], "It has no payload.")),
+                _ => (exactly(view, exact, &RAW, "It has no payload.")),
             }
         }
     }
@@ -302,14 +327,16 @@ async fn events(view: &View, id: &str) -> Markup {
     html! {
         div.scrolls {
             table {
-                thead { tr { th scope="col" { "When" } th scope="col" { "What" } th scope="col" { "Stage" }
-                    th scope="col" { "Worker" } th scope="col" { "By" } } }
+                (head(&["When", "What", "Stage", "Worker", "By"]))
                 tbody {
                     @for event in events.as_array().into_iter().flatten() {
                         tr {
                             td { (when(&event["at"])) }
                             td { (text(event, "event"))
-                                @if let Some(message) = event["message"].as_str() { div.minor { (short(message, 300)) } } }
+                                @if let Some(message) = event["message"].as_str() {
+                                    div.minor { (short(message, 300)) }
+                                }
+                                }
                             td { (text(event, "stage")) }
                             td { (text(event, "worker")) }
                             td { (text(event, "by")) }

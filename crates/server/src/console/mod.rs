@@ -5,9 +5,10 @@
 //! the API would not show or do, and what an operator does by a button stands in the audit as what
 //! they do by `curl`. No rule is here.
 //!
-//! A page is made of [`page::Page::part`]s, each by one function. [`live`] makes the same page again
-//! when something happened and sends the parts that changed; without JavaScript the page is read as
-//! it was sent. Links lead from where a page is (`../queue`), so that it works below any path.
+//! A page is made of [`page::Page::part`]s, each by one function. [`live`] makes the same page
+//! again when something happened and sends the parts that changed; without JavaScript the page is
+//! read as it was sent. Links lead from where a page is (`../queue`), so that it works below any
+//! path.
 //!
 //! # For whoever adds a page
 //!
@@ -84,6 +85,7 @@ pub(crate) fn routes() -> Vec<Route> {
         page("/admin/queue-monitor", Some(Role::Operator), get(monitor::page)),
         press("/admin/rate", Some(Role::Operator), post(monitor::rate)),
         page("/admin/system", Some(Role::Operator), get(system::page)),
+        press("/admin/tokens", Some(Role::Admin), post(settings::make_token)),
         page("/admin/settings", Some(Role::Operator), get(settings::page)),
         page("/history", viewer, get(async |view: View| moved(&view, "queue"))),
         page("/scan-history", viewer, get(async |view: View| moved(&view, "queue"))),

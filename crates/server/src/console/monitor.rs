@@ -7,11 +7,13 @@ use maud::{Markup, html};
 use serde_json::{Value, json};
 
 use super::act::{Act, Kind, Sent, back};
-use super::draw::{badge, counted, list, number, short, text, when};
+use super::draw::{badge, counted, head, list, number, short, text, when};
 use super::overview::filtered;
 use super::page::{Page, say, see_other};
+use super::queue::is_over;
 use super::view::View;
 use super::way;
+use super::way::items;
 use crate::ask::Ask;
 use crate::http::Failed;
 
@@ -35,7 +37,8 @@ fn figures(view: &View, stats: &Value) -> Markup {
         ul.counts aria-label="Items by status" {
             @for name in ["pending", "processing", "completed", "failed", "cancelled", "skipped"] {
                 li { (badge(name)) " "
-                    (counted(view, number(&stats["queueStats"], name), way(&["queue"]).with("filter", &filtered(name, "", ""))))
+                    @let count = number(&stats["queueStats"], name);
+                    (counted(view, count, items(&filtered(name, "", ""))))
                 }
             }
         }
@@ -43,7 +46,9 @@ fn figures(view: &View, stats: &Value) -> Markup {
             "Oldest pending: "
             @match oldest["id"].as_str() {
                 Some(id) => {
-                    a href=(view.to(way(&["queue", id]))) { (text(oldest, "job_type")) " in " (text(oldest, "queue")) }
+                    a href=(view.to(way(&["queue", id]))) {
+                        (text(oldest, "job_type")) " in " (text(oldest, "queue"))
+                    }
                     ", waits since " (when(&oldest["created_at"]))
                 },
                 None => "nothing waits",
@@ -59,9 +64,14 @@ fn levers(view: &View, queues: &Value, resources: &Value) -> Markup {
         h2 { "Queues" }
         div.scrolls {
             table {
-                thead { tr { th scope="col" { "Queue" } th.number scope="col" { "Waiting" }
-                    th.number scope="col" { "Running" } th scope="col" { "Hand-out" }
-                    th scope="col" { "At once in a group" } th scope="col" { "At most in a minute" } } }
+                (head(&[
+                    "Queue",
+                    "#Waiting",
+                    "#Running",
+                    "Hand-out",
+                    "At once in a group",
+                    "At most in a minute",
+                ]))
                 tbody { @for queue in all { (lever(view, queue, resources)) } }
             }
         }
@@ -90,7 +100,9 @@ fn lever(view: &View, queue: &Value, resources: &Value) -> Markup {
     };
     html! {
         tr data-key=(name) {
-            th scope="row" { a href=(view.to(way(&["queue"]).with("filter", &filtered("", name, "")))) { (name) } }
+            th scope="row" {
+                a href=(view.to(items(&filtered("", name, "")))) { (name) }
+            }
             td.number { (number(queue, "pending")) }
             td.number { (number(queue, "processing")) }
             td {
@@ -155,27 +167,34 @@ fn recent(view: &View, stats: &Value) -> Markup {
         h2 { "Recent jobs" }
         div.scrolls {
             table.rows {
-                thead { tr { th scope="col" { "Created" } th scope="col" { "Job" } th scope="col" { "Status" }
-                    th.number scope="col" { "Attempts" } th scope="col" { "Error" }
-                    th scope="col" { span.unseen { "Do" } } } }
+                (head(&["Created", "Job", "Status", "#Attempts", "Error", "~Do"]))
                 tbody {
                     @for job in list(stats, "recentJobs") {
                         @let status = text(job, "status").to_lowercase();
                         @let id = text(job, "id");
                         tr data-key=(id) {
                             td { (when(&job["created_at"])) }
-                            td { a.open href=(view.to(way(&["queue", id]))) { (text(job, "job_type")) }
-                                div.minor { (text(job, "queue")) " · " (text(job, "stage")) } }
+                            td {
+                                a.open href=(view.to(way(&["queue", id]))) {
+                                    (text(job, "job_type"))
+                                }
+                                div.minor { (text(job, "queue")) " · " (text(job, "stage")) }
+                            }
                             td { (badge(&status)) }
-                            td.number { (number(job, "attempts")) "/" (number(job, "max_attempts")) }
+                            td.number {
+                                (number(job, "attempts")) "/" (number(job, "max_attempts"))
+                            }
                             td.wide { (short(text(job, "error_message"), 160)) }
                             td.acts {
-                                @if matches!(status.as_str(), "failed" | "cancelled" | "completed" | "skipped") {
-                                    (Act::post("Retry", &["queue", id, "retry"]).with(json!({ "mode": "reset" }))
+                                @if is_over(&status) {
+                                    (Act::post("Retry", &["queue", id, "retry"])
+                                        .with(json!({ "mode": "reset" }))
                                         .says("It is in line again.").button(view))
                                 } @else {
                                     (Act::post("Cancel", &["queue", id, "cancel"])
-                                        .asks("Cancel this job?").says("It is cancelled.").button(view))
+                                        .asks("Cancel this job?")
+                                        .says("It is cancelled.")
+                                        .button(view))
                                 }
                             }
                         }

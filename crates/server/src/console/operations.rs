@@ -10,11 +10,12 @@ use serde_json::{Value, json};
 use windrow_wire::filter::written;
 use windrow_wire::list::Filter;
 
-use super::act::{Act, Sent, back};
+use super::act::{Act, Sent, back, quoted};
 use super::draw::{badge, bar, class, copied, grouped, number, text, when};
 use super::page::{Page, say, see_other};
 use super::view::View;
 use super::way;
+use super::way::items;
 use crate::ask::Ask;
 use crate::auth::Role;
 use crate::http::{Failed, Named};
@@ -134,10 +135,12 @@ fn shown(view: &View, operation: &Value, name: &str) -> Markup {
                 @else { b { (grouped(done)) } " of " (count) " so far" }
             }
             p { "Filter: "
-                a href=(view.to(way(&["queue"]).with("filter", &filter))) {
+                a href=(view.to(items(&filter))) {
                     @if filter.is_empty() { "everything" } @else { code { (filter) } }
                 }
-                @if let Some(priority) = operation["priority"].as_u64() { " · priority " (priority) }
+                @if let Some(priority) = operation["priority"].as_u64() {
+                    " · priority " (priority)
+                }
             }
             @if !is_count { (bar(done, refused, matched.max(1), &format!("{done} of {matched}"))) }
             p { span.badge.(class(state)) { (state) } " begun " (when(&operation["started_at"])) }
@@ -166,8 +169,10 @@ fn shown(view: &View, operation: &Value, name: &str) -> Markup {
             }
             @if is_count && is_over && matched == 0 { p.note { "Nothing is to be done." } }
             p { a href=(view.to("queue")) { "To the queue" } }
-            (copied("By hand", &format!("windrow {verb} --filter '{}'", super::act::quoted(&filter))))
-            @if verb == "retry" && !is_count { p.note { "Each failed item is in line again: " (badge("pending")) } }
+            (copied("By hand", &format!("windrow {verb} --filter '{}'", quoted(&filter))))
+            @if verb == "retry" && !is_count {
+                p.note { "Each failed item is in line again: " (badge("pending")) }
+            }
         }
     }
 }

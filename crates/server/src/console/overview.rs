@@ -8,13 +8,14 @@ use windrow_wire::filter::written;
 use windrow_wire::list::Filter;
 
 use super::draw::{
-    Line, age_ms, chart, class, copied, counted, grouped, list, missing, number, short, spark,
-    text, when,
+    Line, age_ms, chart, class, copied, counted, grouped, head, list, missing, number, short,
+    spark, text, when,
 };
 use super::operations;
 use super::page::Page;
 use super::view::View;
 use super::way;
+use super::way::items;
 use crate::ask::Ask;
 use crate::auth::Role;
 use crate::http::Failed;
@@ -89,7 +90,11 @@ async fn health(view: &View) -> Markup {
                         @for check in checks {
                             tr {
                                 th scope="row" { (text(check, "check").replace('_', " ")) }
-                                td { span.dot.(class(text(check, "status"))) { (text(check, "status")) } }
+                                td {
+                                    span.dot.(class(text(check, "status"))) {
+                                        (text(check, "status"))
+                                    }
+                                }
                                 td { (text(check, "says")) }
                             }
                         }
@@ -142,7 +147,7 @@ fn queues(view: &View, queues: &Value, around: &Around<'_>) -> Markup {
 
 fn of_queue(view: &View, queue: &Value, around: &Around<'_>) -> Markup {
     let name = text(queue, "queue");
-    let filter = |status: &str| way(&["queue"]).with("filter", &filtered(status, name, ""));
+    let filter = |status: &str| items(&filtered(status, name, ""));
     let waiting = &queue["waiting_since"];
     let is_late = age_ms(waiting).is_some_and(|ms| ms > LATE_MS);
     let flow = flow_of(around.flow, name);
@@ -188,10 +193,11 @@ fn of_stages(view: &View, queue: &str, around: &Around<'_>) -> Markup {
     html! {
         @if names.len() > 1 {
             @for name in names {
-                @let flow = flows.iter().find(|flow| text(flow, "stage") == name).unwrap_or(&Value::Null);
+                @let flow = flows.iter().find(|flow| text(flow, "stage") == name);
+                @let flow = flow.unwrap_or(&Value::Null);
                 @let stage = now.iter().find(|stage| text(stage, "stage") == name);
                 @let stage = stage.copied().unwrap_or(&Value::Null);
-                @let filter = |status| way(&["queue"]).with("filter", &filtered(status, queue, name));
+                @let filter = |status| items(&filtered(status, queue, name));
                 tr.stage data-key={ (queue) "/" (name) } {
                     th scope="row" { a href=(view.to(filter(""))) { (name) } }
                     td.number {
@@ -204,7 +210,10 @@ fn of_stages(view: &View, queue: &str, around: &Around<'_>) -> Markup {
                     td.number { (per_minute(flow)) }
                     td { (when(&stage["waiting_since"])) }
                     td.number { @if stage.is_object() { (number(stage, "workers")) } }
-                    td { (spark(&lately(flow, "went_well"), &format!("done per minute in {queue}, {name}"))) }
+                    td {
+                        @let says = format!("done per minute in {queue}, {name}");
+                        (spark(&lately(flow, "went_well"), &says))
+                    }
                 }
             }
         }
@@ -295,21 +304,13 @@ async fn failures(view: &View) -> Markup {
             @else {
                 div.scrolls {
                     table {
-                        thead {
-                            tr {
-                                th.number scope="col" { "Items" }
-                                th scope="col" { "What" }
-                                th scope="col" { "Where" }
-                                th scope="col" { "Last" }
-                                th scope="col" { "Mend" }
-                            }
-                        }
+                        (head(&["#Items", "What", "Where", "Last", "Mend"]))
                         tbody {
                             @for group in groups.iter().take(GROUPS) {
                                 @let filter = text(group, "filter");
                                 tr {
                                     td.number {
-                                        (counted(view, number(group, "items"), way(&["queue"]).with("filter", filter)))
+                                        (counted(view, number(group, "items"), items(filter)))
                                     }
                                     td.wide {
                                         a href=(view.to(way(&["queue", text(group, "example")]))) {
@@ -329,7 +330,9 @@ async fn failures(view: &View) -> Markup {
                     }
                 }
                 @if failures["partial"] == true {
-                    p.note { "Of the newest " (grouped(number(&failures, "looked_at"))) " failed items." }
+                    p.note {
+                        "Of the newest " (grouped(number(&failures, "looked_at"))) " failed items."
+                    }
                 }
             }
         }

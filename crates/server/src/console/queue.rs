@@ -13,6 +13,7 @@ use super::operations::VERBS;
 use super::page::Page;
 use super::view::View;
 use super::way;
+use super::way::items;
 use crate::ask::Ask;
 use crate::auth::Role;
 use crate::http::{Asked, Failed};
@@ -59,7 +60,7 @@ pub(super) async fn page(view: View, Asked(wanted): Asked<Wanted>) -> Result<Pag
     let page = view.page(title).part("counts", counts(&view, &stats, narrowed.as_ref()));
     let page = page.part("filter", filter(&view, &said, narrowed.as_ref(), items.as_ref().err()));
     Ok(match items {
-        Ok(items) => page.part("items", self::items(&view, &items, &said, &wanted.cursor)),
+        Ok(items) => page.part("items", rows(&view, &items, &said, &wanted.cursor)),
         Err(_) => page,
     })
 }
@@ -69,12 +70,16 @@ fn counts(view: &View, stats: &Value, filter: Option<&Filter>) -> Markup {
     let to = |status: Option<&str>| {
         let filter =
             Filter { status: status.map(str::to_owned), ..filter.cloned().unwrap_or_default() };
-        way(&["queue"]).with("filter", &written(&filter))
+        items(&written(&filter))
     };
     let chosen = filter.and_then(|filter| filter.status.as_deref());
     html! {
         ul.counts aria-label="Items by status" {
-            li { a href=(view.to(to(None))) aria-current=[chosen.is_none().then_some("true")] { "any status" } }
+            li {
+                a href=(view.to(to(None))) aria-current=[chosen.is_none().then_some("true")] {
+                    "any status"
+                }
+            }
             @for status in Status::ALL {
                 @let name = status.name();
                 li aria-current=[(chosen == Some(name)).then_some("true")] {
@@ -97,7 +102,8 @@ fn filter(view: &View, said: &str, filter: Option<&Filter>, wrong: Option<&Faile
             label for="filter-text" { "Filter" }
             input #filter-text type="search" name="filter" value=(said) data-focus="/"
                 placeholder="status:failed queue:thumbs no space" list="filter-keys"
-                autocomplete="off" spellcheck="false" aria-describedby=[wrong.map(|_| "filter-wrong")];
+                autocomplete="off" spellcheck="false"
+                aria-describedby=[wrong.map(|_| "filter-wrong")];
             datalist #filter-keys {
                 @for (key, _) in KEYS { option value={ (key) ":" } {} }
                 @for status in Status::ALL { option value={ "status:" (status.name()) } {} }
@@ -132,8 +138,8 @@ fn filter(view: &View, said: &str, filter: Option<&Filter>, wrong: Option<&Faile
     }
 }
 
-fn items(view: &View, page: &Value, filter: &str, cursor: &str) -> Markup {
-    let items = list(page, "items");
+fn rows(view: &View, page: &Value, filter: &str, cursor: &str) -> Markup {
+    let listed = list(page, "items");
     let acts = view.may(Role::Operator);
     html! {
         form.items method="post" action=(view.to("operations")) {
@@ -158,7 +164,8 @@ fn items(view: &View, page: &Value, filter: &str, cursor: &str) -> Markup {
                         tr {
                             @if acts {
                                 th scope="col" {
-                                    input type="checkbox" data-selects hidden aria-label="Select all on this page";
+                                    input type="checkbox" data-selects hidden
+                                        aria-label="Select all on this page";
                                 }
                             }
                             th scope="col" { "Date" }
@@ -172,21 +179,21 @@ fn items(view: &View, page: &Value, filter: &str, cursor: &str) -> Markup {
                         }
                     }
                     tbody {
-                        @for item in items { (row(view, item, acts)) }
+                        @for item in listed { (row(view, item, acts)) }
                     }
                 }
             }
         }
-        @if items.is_empty() {
+        @if listed.is_empty() {
             p.note { @if page["partial"] == true { "Nothing found yet; the search goes on below." }
                 @else { "Nothing matches." } }
         }
         nav.pages aria-label="Pages" {
             @if !cursor.is_empty() {
-                a href=(view.to(way(&["queue"]).with("filter", filter))) { "« Newest" }
+                a href=(view.to(items(filter))) { "« Newest" }
             }
             @if let Some(next) = page["next"].as_str() {
-                a rel="next" href=(view.to(way(&["queue"]).with("filter", filter).with("cursor", next))) {
+                a rel="next" href=(view.to(items(filter).with("cursor", next))) {
                     @if page["partial"] == true { "Search on »" } @else { "Older »" }
                 }
             }
@@ -208,9 +215,16 @@ fn row(view: &View, item: &Value, acts: bool) -> Markup {
             td.wide {
                 a.open href=(view.to(way(&["queue", id]))) { (named(item)) }
                 @if !said.is_empty() { div.minor.bad { (short(said, 140)) } }
-                @else if let Some(reason) = item["reason"].as_str() { div.minor { (short(reason, 140)) } }
+                @else if let Some(reason) = item["reason"].as_str() {
+                    div.minor { (short(reason, 140)) }
+                }
             }
-            td { (badge(status)) @if number(item, "attempts") > 1 { div.minor { "attempt " (number(item, "attempts")) } } }
+            td {
+                (badge(status))
+                @if number(item, "attempts") > 1 {
+                    div.minor { "attempt " (number(item, "attempts")) }
+                }
+            }
             td { (relevant(item)) }
             td { (result(view, item)) }
             td { (text(item, "stage")) }
@@ -254,11 +268,15 @@ pub(super) fn result(view: &View, item: &Value) -> Markup {
     }
 }
 
+/// Whether nothing more happens to an item by itself.
+pub(super) fn is_over(status: &str) -> bool {
+    matches!(status, "completed" | "failed" | "cancelled" | "skipped")
+}
+
 /// What can be done to one item, by its status.
 pub(super) fn acts(id: &str, status: &str) -> Vec<Act> {
-    let is_over = matches!(status, "completed" | "failed" | "cancelled" | "skipped");
     let mut acts = Vec::new();
-    if is_over {
+    if is_over(status) {
         acts.push(
             // The same item, so that whoever looks at it sees it go on.
             Act::post("Retry", &["queue", id, "retry"])

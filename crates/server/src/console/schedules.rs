@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use serde_json::{Value, json};
 
 use super::act::Act;
-use super::draw::{copied, list, text, when};
+use super::draw::{copied, head, list, text, when};
 use super::page::Page;
 use super::view::View;
 use crate::ask::Ask;
@@ -22,16 +22,7 @@ pub(super) async fn page(view: View) -> Result<Page, Failed> {
         } @else {
             div.scrolls {
                 table.rows {
-                    thead {
-                        tr {
-                            th scope="col" { "Name" }
-                            th scope="col" { "When" }
-                            th scope="col" { "What" }
-                            th scope="col" { "Last run" }
-                            th scope="col" { "Next run" }
-                            th scope="col" { span.unseen { "Do" } }
-                        }
-                    }
+                    (head(&["Name", "When", "What", "Last run", "Next run", "~Do"]))
                     tbody { @for schedule in all { (row(&view, schedule)) } }
                 }
             }
@@ -56,7 +47,10 @@ fn row(view: &View, schedule: &Value) -> Markup {
                 div.minor { code { (text(schedule, "cron")) } " · " (text(schedule, "time_zone")) }
             }
             td { "into " (text(&schedule["item"], "queue"))
-                div.minor { "overlap: " (text(schedule, "overlap")) ", missed: " (text(schedule, "missed")) } }
+                div.minor {
+                    "overlap: " (text(schedule, "overlap")) ", missed: " (text(schedule, "missed"))
+                }
+                }
             td {
                 @let last = &schedule["last_run"];
                 @if last.is_object() { (when(&last["run_at"])) } @else { (when(last)) }

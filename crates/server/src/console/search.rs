@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::draw::{list, number, text};
 use super::page::Page;
 use super::view::View;
-use super::way;
+use super::way::passage;
 use crate::ask::Ask;
 use crate::http::{Asked, Failed};
 
@@ -23,7 +23,8 @@ pub(super) async fn page(view: View, Asked(wanted): Asked<Wanted>) -> Result<Pag
     let form = html! {
         form.filter role="search" method="get" action=(view.to("search")) {
             label for="q" { "Look for" }
-            input #q type="search" name="q" value=(wanted.q) data-focus="/" autofocus[wanted.q.is_empty()];
+            input #q type="search" name="q" value=(wanted.q) data-focus="/"
+                autofocus[wanted.q.is_empty()];
             label for="collection" { "in collection" }
             input #collection name="collection" value=(wanted.collection) placeholder="any";
             label for="tenant" { "of tenant" }
@@ -50,12 +51,10 @@ fn hits(view: &View, found: &Value) -> Markup {
         @if hits.is_empty() { p.note { "Nothing was found." } }
         ol.hits {
             @for hit in hits {
-                @let document = text(hit, "document");
                 @let page = number(hit, "page").to_string();
-                @let chunk = text(hit, "chunk");
                 li {
                     h2 {
-                        a.open href=(view.to(format!("{}#c-{chunk}", way(&["documents", document, "pages", &page])))) {
+                        a.open href=(view.to(passage(hit))) {
                             (text(hit, "name")) ", page " (page)
                         }
                     }

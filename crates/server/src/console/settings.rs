@@ -1,16 +1,19 @@
 //! Settings: what is kept, who may come in, and what operators did.
 
+use axum::body::Bytes;
 use axum::http::Method;
 use maud::{Markup, html};
 use serde_json::{Value, json};
 
-use super::act::{Act, Kind};
-use super::draw::{copied, list, missing, number, text, when};
+use super::act::{Act, Kind, Sent};
+use super::draw::{copied, head, list, missing, number, text, when};
 use super::page::Page;
 use super::view::View;
 use crate::ask::Ask;
 use crate::auth::Role;
 use crate::http::Failed;
+
+const DAY_MS: u64 = 86_400_000;
 
 pub(super) async fn page(view: View) -> Result<Page, Failed> {
     let kept = view.see(Ask::get(&["admin", "settings", "queue"])).await?;
@@ -26,13 +29,14 @@ fn retention(view: &View, kept: &Value) -> Markup {
     html! {
         section aria-labelledby="retention-title" {
             h2 #retention-title { "Retention" }
-            p { "What has ended is kept for " b { (number(kept, "max_age_days")) " days" } ", and at most "
-                b { (number(kept, "max_per_user")) } " items of each tenant in each queue." }
+            p { "What has ended is kept for " b { (number(kept, "max_age_days")) " days" }
+                ", and at most " b { (number(kept, "max_per_user")) }
+                " items of each tenant in each queue." }
             @if view.may(Role::Admin) {
                 (Act::new("Save", Method::PATCH, &["admin", "settings", "queue"])
                     .with(json!({}))
                     .field(("max_age_days", "Days"), Kind::Number, said("max_age_days"))
-                    .field(("max_per_user", "Items of each tenant"), Kind::Number, said("max_per_user"))
+                    .field(("max_per_user", "Of a tenant"), Kind::Number, said("max_per_user"))
                     .says("It holds from the next sweep on.").strong().button(view))
             }
         }
@@ -49,31 +53,36 @@ async fn tokens(view: &View) -> Markup {
         section aria-labelledby="tokens-title" {
             h2 #tokens-title { "Tokens" }
             @if all.is_empty() {
-                p { "There are none: whoever reaches this server from its own machine may do everything. "
-                    "From the first token on everybody needs one." }
+                p { "There are none: whoever reaches this server from its own machine may do "
+                    "everything. From the first token on everybody needs one." }
             }
-            // A new token is shown once, and so by the command line: it stays in no browser.
-            (copied("Make one", "windrow token create --name ada --role operator"))
+            (new_token(view, all.is_empty()))
             @if !all.is_empty() {
                 div.scrolls {
                     table {
-                        thead { tr { th scope="col" { "Name" } th scope="col" { "Role" } th scope="col" { "Tenant" }
-                            th scope="col" { "Created" } th scope="col" { "Used" } th scope="col" { "Ends" }
-                            th scope="col" { span.unseen { "Do" } } } }
+                        (head(&["Name", "Role", "Tenant", "Created", "Used", "Ends", "~Do"]))
                         tbody {
                             @for token in all {
                                 @let is_over = !token["revoked_at"].is_null();
                                 tr {
-                                    th scope="row" { (text(token, "name")) div.minor { (text(token, "id")) } }
+                                    th scope="row" {
+                                        (text(token, "name")) div.minor { (text(token, "id")) }
+                                    }
                                     td { (text(token, "role")) }
-                                    td { @if token["tenant"].is_null() { "all" } @else { (text(token, "tenant")) } }
+                                    td {
+                                        @if token["tenant"].is_null() {
+                                            "all"
+                                        } @else {
+                                            (text(token, "tenant"))
+                                        }
+                                    }
                                     td { (when(&token["created_at"])) }
-                                    td { (when(&token["used_at"])) }
+                                    td { (when(&token["last_used_at"])) }
                                     td { @if is_over { "revoked " (when(&token["revoked_at"])) }
                                         @else { (when(&token["expires_at"])) } }
                                     td.acts { @if !is_over {
                                         (Act::delete("Revoke", &["tokens", text(token, "id")])
-                                            .asks("Revoke this token? Whoever uses it is locked out at once.")
+                                            .asks("Revoke it? Whoever uses it is locked out.")
                                             .says("It opens nothing any more.").button(view))
                                     } }
                                 }
@@ -86,6 +95,49 @@ async fn tokens(view: &View) -> Markup {
     }
 }
 
+fn new_token(view: &View, is_first: bool) -> Markup {
+    // The first must be an admin's of all tenants: only an admin makes others.
+    let roles: &[&str] = match is_first {
+        true => &["admin"],
+        false => &["viewer", "producer", "worker", "operator", "admin"],
+    };
+    html! {
+        form.act method="post" action=(view.to("admin/tokens")) {
+            label { span { "Name" } input name="name" required maxlength="100" autocomplete="off"; }
+            label { span { "Role" }
+                select name="role" { @for role in roles { option value=(role) { (role) } } } }
+            @if !is_first { label { span { "Tenant" } input name="tenant" placeholder="all"; } }
+            label { span { "Days" } input type="number" name="days" min="1" placeholder="no end"; }
+            button type="submit" { "Make a token" }
+        }
+    }
+}
+
+/// Makes a token. Its text is on the page that answers, and nowhere else.
+pub(super) async fn make_token(view: View, body: Bytes) -> Result<Page, Failed> {
+    let sent = Sent::read(&body);
+    let said = |name: &str| sent.get(name).map(str::trim).filter(|said| !said.is_empty());
+    let mut wanted = json!({ "name": said("name"), "role": said("role") });
+    if let Some(tenant) = said("tenant") {
+        wanted["tenant"] = json!(tenant);
+    }
+    if let Some(days) = said("days").and_then(|days| days.parse::<u64>().ok()) {
+        wanted["expires_in_ms"] = json!(days.saturating_mul(DAY_MS));
+    }
+    let ask = Ask::post(&["tokens"]).json(&wanted);
+    let made = view.see(ask.map_err(|error| Failed::malformed(error.to_string()))?).await?;
+    let shown = html! {
+        p {
+            "The token "
+            b { (text(&made, "name")) }
+            ", role " (text(&made, "role")) ". Copy it now: it is not shown again."
+        }
+        (copied("", text(&made, "token")))
+        p { a href=(view.to("admin/settings")) { "To the settings" } }
+    };
+    Ok(view.page("A new token").still().part("token", shown))
+}
+
 async fn audit(view: &View) -> Markup {
     let audit = match view.see(Ask::get(&["audit"])).await {
         Ok(audit) => audit,
@@ -96,8 +148,7 @@ async fn audit(view: &View) -> Markup {
             h2 #audit-title { "Audit" }
             div.scrolls {
                 table {
-                    thead { tr { th scope="col" { "When" } th scope="col" { "Who" } th scope="col" { "What" }
-                        th scope="col" { "To what" } th scope="col" { "Outcome" } } }
+                    (head(&["When", "Who", "What", "To what", "Outcome"]))
                     tbody {
                         @for entry in list(&audit, "entries") {
                             tr {
@@ -105,7 +156,9 @@ async fn audit(view: &View) -> Markup {
                                 td { (text(entry, "caller")) }
                                 td { code { (text(entry, "operation")) } }
                                 td.wide {
-                                    @for target in list(entry, "targets") { (target.as_str().unwrap_or_default()) " " }
+                                    @for target in list(entry, "targets") {
+                                        (target.as_str().unwrap_or_default()) " "
+                                    }
                                 }
                                 td { (text(entry, "outcome")) }
                             }

@@ -41,7 +41,9 @@ fn shown(view: &View, source: &Value) -> Markup {
             @if let Some(error) = source["last_error"].as_str() { p.wrong { (short(error, 400)) } }
             dl.facts {
                 div { dt { "Collection" } dd {
-                    a href=(view.to(way(&["documents"]).with("collection", collection))) { (collection) }
+                    a href=(view.to(way(&["documents"]).with("collection", collection))) {
+                        (collection)
+                    }
                 } }
                 div { dt { "Files" } dd { (grouped(number(scan, "files"))) } }
                 div { dt { "Looked" } dd { (when(&source["last_scan"])) } }
@@ -53,7 +55,10 @@ fn shown(view: &View, source: &Value) -> Markup {
                 details {
                     summary { "Problems" }
                     ul { @for problem in list(scan, "problems") {
-                        li { (short(&problem.as_str().map_or_else(|| problem.to_string(), str::to_owned), 300)) }
+                        li {
+                            @let said = problem.as_str().map(str::to_owned);
+                            (short(&said.unwrap_or_else(|| problem.to_string()), 300))
+                        }
                     } }
                 }
             }

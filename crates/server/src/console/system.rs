@@ -3,11 +3,11 @@
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::draw::{class, counted, list, number, text, when};
+use super::draw::{class, counted, head, list, number, text, when};
 use super::overview::filtered;
 use super::page::Page;
 use super::view::View;
-use super::way;
+use super::way::items;
 use crate::ask::Ask;
 use crate::cli::show::span;
 use crate::http::Failed;
@@ -29,7 +29,7 @@ fn cards(view: &View, status: &Value) -> Markup {
     let retention =
         jobs.iter().find(|job| text(job, "name") == "retention").unwrap_or(&Value::Null);
     let of = |name: &str| {
-        let to = way(&["queue"]).with("filter", &filtered(name, "", ""));
+        let to = items(&filtered(name, "", ""));
         counted(view, number(stats, name), to)
     };
     html! {
@@ -61,8 +61,7 @@ fn jobs(status: &Value) -> Markup {
         h2 { "By the clock" }
         div.scrolls {
             table {
-                thead { tr { th scope="col" { "Name" } th scope="col" { "State" } th scope="col" { "When" }
-                    th scope="col" { "Last run" } th scope="col" { "Next run" } th.number scope="col" { "Handled" } } }
+                (head(&["Name", "State", "When", "Last run", "Next run", "#Handled"]))
                 tbody {
                     @for job in list(status, "scheduled_jobs") {
                         tr {
@@ -74,7 +73,9 @@ fn jobs(status: &Value) -> Markup {
                             }
                             td { (when(&job["last_run"])) }
                             td { (when(&job["next_run"])) }
-                            td.number { @if let Some(handled) = job["handled"].as_u64() { (handled) } }
+                            td.number {
+                                @if let Some(handled) = job["handled"].as_u64() { (handled) }
+                            }
                         }
                     }
                 }
@@ -93,7 +94,11 @@ fn checks(health: &Value) -> Markup {
                         @for check in list(health, "checks") {
                             tr {
                                 th scope="row" { (text(check, "check").replace('_', " ")) }
-                                td { span.badge.(class(text(check, "status"))) { (text(check, "status")) } }
+                                td {
+                                    span.badge.(class(text(check, "status"))) {
+                                        (text(check, "status"))
+                                    }
+                                }
                                 td.wide { (text(check, "says"))
                                     @let remedy = text(check, "remedy");
                                     @if !remedy.is_empty() { div.remedy { "→ " (remedy) } } }

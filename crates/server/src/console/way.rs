@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use serde_json::Value;
+
+use super::draw::{number, text};
 use crate::ask::encode;
 
 /// A path and what stands behind its question mark.
@@ -21,6 +24,22 @@ pub(super) fn way(parts: &[&str]) -> Way {
         encode(part, &mut path);
     }
     Way { path, has_query: false }
+}
+
+/// The way to what a filter finds.
+pub(super) fn items(filter: &str) -> Way {
+    way(&["queue"]).with("filter", filter)
+}
+
+/// The way to a page of a document.
+pub(super) fn page(document: &str, number: u64) -> Way {
+    way(&["documents", document, "pages", &number.to_string()])
+}
+
+/// The way to a passage, by what the API says of it: its document, page and chunk.
+pub(super) fn passage(of: &Value) -> String {
+    let page = page(text(of, "document"), number(of, "page"));
+    format!("{page}#c-{}", text(of, "chunk"))
 }
 
 impl Way {

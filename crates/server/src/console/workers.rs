@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::act::Act;
-use super::draw::{list, number, short, text, when};
+use super::draw::{head, list, number, short, text, when};
 use super::page::Page;
 use super::view::View;
 use super::way;
@@ -22,16 +22,7 @@ pub(super) async fn page(view: View) -> Result<Page, Failed> {
         } @else {
             div.scrolls {
                 table.rows {
-                    thead {
-                        tr {
-                            th scope="col" { "Worker" }
-                            th scope="col" { "Does" }
-                            th.number scope="col" { "Holds" }
-                            th scope="col" { "Runs now" }
-                            th scope="col" { "Last seen" }
-                            th scope="col" { span.unseen { "Drain" } }
-                        }
-                    }
+                    (head(&["Worker", "Does", "#Holds", "Runs now", "Last seen", "~Drain"]))
                     tbody { @for worker in all { (row(&view, worker)) } }
                 }
             }
@@ -73,7 +64,9 @@ fn row(view: &View, worker: &Value) -> Markup {
                     }
                 }
                 @if list(worker, "runs").is_empty() {
-                    span.none { @if number(worker, "waiting") > 0 { "waits for work" } @else { "–" } }
+                    span.none {
+                        @if number(worker, "waiting") > 0 { "waits for work" } @else { "–" }
+                    }
                 }
             }
             td { (when(&worker["last_seen"])) }

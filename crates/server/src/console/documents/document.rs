@@ -5,10 +5,11 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::super::act::Act;
-use super::super::draw::{badge, bar, bytes, class, copied, list, number, short, text, when};
+use super::super::draw::{badge, bar, bytes, class, copied, head, list, number, short, text, when};
 use super::super::page::Page;
 use super::super::view::View;
 use super::super::way;
+use super::super::way::page as page_of;
 use super::phases;
 use crate::ask::Ask;
 use crate::auth::Role;
@@ -54,13 +55,18 @@ fn progress_of(view: &View, document: &Value, progress: &Value) -> Markup {
         section.card aria-label="Progress" {
             (phases(list(progress, "phases")))
             p.minor {
-                @if let Some(percent) = progress["percent"].as_f64() { (format!("{percent:.0} %")) " done" }
-                @if let Some(rate) = progress["rate_per_s"].as_f64() { " · " (format!("{rate:.1}")) " per second" }
+                @if let Some(percent) = progress["percent"].as_f64() {
+                    (format!("{percent:.0} %")) " done"
+                }
+                @if let Some(rate) = progress["rate_per_s"].as_f64() {
+                    " · " (format!("{rate:.1}")) " per second"
+                }
                 @if let Some(eta) = progress["eta_ms"].as_u64() { " · about " (span(eta)) " left" }
             }
             dl.facts {
                 div { dt { "Collection" } dd {
-                    a href=(view.to(way(&["documents"]).with("collection", text(document, "collection")))) {
+                    @let collection = text(document, "collection");
+                    a href=(view.to(way(&["documents"]).with("collection", collection))) {
                         (text(document, "collection"))
                     }
                 } }
@@ -68,11 +74,15 @@ fn progress_of(view: &View, document: &Value, progress: &Value) -> Markup {
                 div { dt { "Type" } dd { (text(document, "media_type")) } }
                 div { dt { "Size" } dd { (bytes(number(document, "bytes"))) } }
                 div { dt { "Version" } dd { (number(document, "generation"))
-                    @if let Some(live) = document["live_generation"].as_u64() { ", found: " (live) } } }
+                    @if let Some(live) = document["live_generation"].as_u64() { ", found: " (live) }
+                    } }
                 div { dt { "Added" } dd { (when(&document["added_at"])) } }
                 div { dt { "Published" } dd { (when(&document["published_at"])) } }
                 @if let Some(item) = progress["item"].as_str() {
-                    div { dt { "Item" } dd { a href=(view.to(way(&["queue", item]))) { "as an item of the queue" } } }
+                    div {
+                        dt { "Item" }
+                        dd { a href=(view.to(way(&["queue", item]))) { "as an item of the queue" } }
+                    }
                 }
             }
             @if view.may(Role::Operator) {
@@ -82,7 +92,8 @@ fn progress_of(view: &View, document: &Value, progress: &Value) -> Markup {
                             .says("What failed is in line again.").strong().button(view))
                     }
                     (Act::post("Do all again", &["documents", id, "reindex"])
-                        .says("A new version is made; the old one is found until then.").button(view))
+                        .says("A new version is made; the old one is found until then.")
+                        .button(view))
                     (Act::delete("Delete", &["documents", id])
                         .asks("Delete this document from everywhere?").says("It is being removed.")
                         .then("documents").button(view))
@@ -127,11 +138,17 @@ fn all(view: &View, id: &str, manifest: &Value, total: u64) -> Markup {
                     a href=(view.to(way(&["documents", id]).with("from", &before))) { "‹ Before" }
                 }
                 @if last < total && last > 0 {
-                    a rel="next" href=(view.to(way(&["documents", id]).with("from", &(last + 1).to_string()))) { "Next ›" }
+                    @let next = (last + 1).to_string();
+                    a rel="next" href=(view.to(way(&["documents", id]).with("from", &next))) {
+                        "Next ›"
+                    }
                 }
                 @if total > 50 {
                     form.act method="get" action=(view.to(way(&["documents", id]))) {
-                        label { span { "Page" } input.small type="number" name="from" min="1" max=(total) value=(first); }
+                        label {
+                            span { "Page" }
+                            input.small type="number" name="from" min="1" max=(total) value=(first);
+                        }
                         button type="submit" { "Go" }
                     }
                 }
@@ -144,20 +161,28 @@ fn table(view: &View, id: &str, pages: &[Value]) -> Markup {
     html! {
         div.scrolls {
             table.rows {
-                thead { tr { th scope="col" { "Page" } th scope="col" { "OCR" } th scope="col" { "Vectors" }
-                    th scope="col" { "Graph" } th scope="col" { "What happened" } } }
+                (head(&["Page", "OCR", "Vectors", "Graph", "What happened"]))
                 tbody {
                     @for page in pages {
                         @let number_of = number(page, "number").to_string();
                         tr data-key=(number_of) {
                             th scope="row" {
-                                a.open href=(view.to(way(&["documents", id, "pages", &number_of]))) { "Page " (number_of) }
+                                a.open href=(view.to(page_of(id, number(page, "number")))) {
+                                    "Page " (number_of)
+                                }
                             }
-                            td { (outcome(page)) @if let Some(how) = page["how"].as_str() { " " span.minor { (how) } } }
+                            td {
+                                (outcome(page))
+                                @if let Some(how) = page["how"].as_str() {
+                                    " " span.minor { (how) }
+                                }
+                            }
                             td { (share(page, "vector")) }
                             td { (share(page, "graph")) }
                             td.wide {
-                                @if let Some(reason) = page["reason"].as_str() { (short(reason, 200)) }
+                                @if let Some(reason) = page["reason"].as_str() {
+                                    (short(reason, 200))
+                                }
                                 @if let Some(item) = page["item"]["id"].as_str() {
                                     " " a.minor href=(view.to(way(&["queue", item]))) { "item" }
                                 }

@@ -7,11 +7,12 @@ use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::super::draw::{list, number, short, text};
+use super::super::draw::{head, list, number, short, text};
 use super::super::page::Page;
 use super::super::search::snippet;
 use super::super::view::View;
 use super::super::way;
+use super::super::way::passage;
 use crate::ask::Ask;
 use crate::http::{Asked, Failed};
 
@@ -113,12 +114,18 @@ fn picture(view: &View, graph: &Value, wanted: &Wanted) -> Markup {
     let named = |of: f64| format!("{of:.1}");
     let most = entities.iter().map(|entity| number(entity, "mentions")).max().unwrap_or(1).max(1);
     html! {
-        @if entities.is_empty() { p.note { "Nothing is known here yet. The graph is made of what documents mention." } }
+        @if entities.is_empty() {
+            p.note { "Nothing is known here yet. The graph is made of what documents mention." }
+        }
         @else {
             svg.graph viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="group"
-                aria-label={ "Entities and how they belong together, " (entities.len()) " of them; the table below says the same" } {
+                aria-label={
+                    "Entities and how they belong together, " (entities.len())
+                    " of them; the table below says the same"
+                } {
                 @for said in list(graph, "relationships") {
-                    @if let (Some((x1, y1)), Some((x2, y2))) = (places.get(text(said, "from")), places.get(text(said, "to"))) {
+                    @let ends = ["from", "to"].map(|end| places.get(text(said, end)));
+                    @if let [Some((x1, y1)), Some((x2, y2))] = ends {
                         line x1=(named(*x1)) y1=(named(*y1)) x2=(named(*x2)) y2=(named(*y2)) {
                             title { (text(said, "kind")) }
                         }
@@ -127,11 +134,20 @@ fn picture(view: &View, graph: &Value, wanted: &Wanted) -> Markup {
                 @for (at, entity) in entities.iter().enumerate() {
                     @let id = text(entity, "id");
                     @if let Some((x, y)) = places.get(id) {
-                        a href=(view.to(wanted.way(id))) class=[(id == centre).then_some("centre")] {
-                            title { (text(entity, "name")) " · " (text(entity, "type")) " · " (number(entity, "mentions")) " mentions" }
+                        @let class = (id == centre).then_some("centre");
+                        a href=(view.to(wanted.way(id))) class=[class] {
+                            title {
+                                (text(entity, "name")) " · " (text(entity, "type")) " · "
+                                (number(entity, "mentions")) " mentions"
+                            }
                             circle cx=(named(*x)) cy=(named(*y))
-                                r=(named(5.0 + 9.0 * (number(entity, "mentions") as f64 / most as f64).sqrt())) {}
-                            @if at < NAMED { text x=(named(*x)) y=(named(y - 12.0)) { (short(text(entity, "name"), 22)) } }
+                                r=(named(radius(number(entity, "mentions"), most))) {
+                                }
+                            @if at < NAMED {
+                                text x=(named(*x)) y=(named(y - 12.0)) {
+                                    (short(text(entity, "name"), 22))
+                                }
+                            }
                         }
                     }
                 }
@@ -139,6 +155,11 @@ fn picture(view: &View, graph: &Value, wanted: &Wanted) -> Markup {
             @if graph["is_cut"] == true { p.note { "The nearest " (entities.len()) " are shown." } }
         }
     }
+}
+
+/// How large a circle is: its area says how often something is mentioned.
+fn radius(mentions: u64, most: u64) -> f64 {
+    5.0 + 9.0 * (mentions as f64 / most as f64).sqrt()
 }
 
 /// Where the chosen one is mentioned.
@@ -154,7 +175,7 @@ fn said(view: &View, chosen: Option<&Value>) -> Markup {
                 @for chunk in list(chosen, "chunks") {
                     @let page = number(chunk, "page").to_string();
                     li {
-                        a href=(view.to(format!("{}#c-{}", way(&["documents", text(chunk, "document"), "pages", &page]), text(chunk, "chunk")))) {
+                        a href=(view.to(passage(chunk))) {
                             (text(chunk, "name")) ", page " (page)
                         }
                         " " div.minor.snippet { (snippet(&chunk["snippet"])) }
@@ -174,11 +195,15 @@ fn table(view: &View, graph: &Value, wanted: &Wanted) -> Markup {
             summary { "As a table" }
             div.scrolls {
                 table.rows {
-                    thead { tr { th scope="col" { "Entity" } th scope="col" { "Type" } th.number scope="col" { "Mentions" } } }
+                    (head(&["Entity", "Type", "#Mentions"]))
                     tbody {
                         @for entity in entities {
                             tr {
-                                th scope="row" { a.open href=(view.to(wanted.way(text(entity, "id")))) { (text(entity, "name")) } }
+                                th scope="row" {
+                                    a.open href=(view.to(wanted.way(text(entity, "id")))) {
+                                        (text(entity, "name"))
+                                    }
+                                }
                                 td { (text(entity, "type")) }
                                 td.number { (number(entity, "mentions")) }
                             }
@@ -186,7 +211,7 @@ fn table(view: &View, graph: &Value, wanted: &Wanted) -> Markup {
                     }
                 }
                 table {
-                    thead { tr { th scope="col" { "From" } th scope="col" { "Is" } th scope="col" { "To" } th scope="col" { "Said in" } } }
+                    (head(&["From", "Is", "To", "Said in"]))
                     tbody {
                         @for said in list(graph, "relationships").iter().take(200) {
                             tr {
@@ -196,7 +221,7 @@ fn table(view: &View, graph: &Value, wanted: &Wanted) -> Markup {
                                 td {
                                     @for chunk in list(said, "chunks") {
                                         @let page = number(chunk, "page").to_string();
-                                        a href=(view.to(format!("{}#c-{}", way(&["documents", text(chunk, "document"), "pages", &page]), text(chunk, "chunk")))) {
+                                        a href=(view.to(passage(chunk))) {
                                             (short(text(chunk, "name"), 40)) " p. " (page)
                                         }
                                         " "

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::super::draw::{bytes, class, copied, grouped, list, number, short, text, when};
+use super::super::draw::{bytes, class, copied, grouped, head, list, number, short, text, when};
 use super::super::page::Page;
 use super::super::view::View;
 use super::super::way;
@@ -55,13 +55,19 @@ fn filter(view: &View, wanted: &Wanted, counts: &Value) -> Markup {
     let counts = counts.as_array().map_or(&[][..], Vec::as_slice);
     html! {
         ul.counts aria-label="Documents by state" {
-            li { a href=(view.to(wanted.way("", ""))) aria-current=[wanted.state.is_empty().then_some("true")] { "any state" } }
+            li {
+                @let is_any = wanted.state.is_empty().then_some("true");
+                a href=(view.to(wanted.way("", ""))) aria-current=[is_any] {
+                    "any state"
+                }
+            }
             @for count in counts {
                 @let state = text(count, "state");
                 li aria-current=[(state == wanted.state).then_some("true")] {
                     a href=(view.to(wanted.way(state, ""))) {
                         span.badge.(class(state)) { (state) }
-                        " " (grouped(number(count, "documents"))) @if count["is_capped"] == true { "+" }
+                        " " (grouped(number(count, "documents")))
+                        @if count["is_capped"] == true { "+" }
                     }
                 }
             }
@@ -88,15 +94,15 @@ fn documents(view: &View, found: &Value, wanted: &Wanted) -> Markup {
         } @else {
             div.scrolls {
                 table.rows {
-                    thead { tr { th scope="col" { "Document" } th scope="col" { "State" }
-                        th.number scope="col" { "Pages" } th scope="col" { "Phases" }
-                        th scope="col" { "Changed" } } }
+                    (head(&["Document", "State", "#Pages", "Phases", "Changed"]))
                     tbody { @for document in documents { (row(view, document)) } }
                 }
             }
         }
         nav.pages aria-label="Pages" {
-            @if !wanted.cursor.is_empty() { a href=(view.to(wanted.way(&wanted.state, ""))) { "« Newest" } }
+            @if !wanted.cursor.is_empty() {
+                a href=(view.to(wanted.way(&wanted.state, ""))) { "« Newest" }
+            }
             @if let Some(next) = found["next"].as_str() {
                 a rel="next" href=(view.to(wanted.way(&wanted.state, next))) { "Older »" }
             }
@@ -109,9 +115,15 @@ fn row(view: &View, document: &Value) -> Markup {
     html! {
         tr data-key=(id) {
             td.wide {
-                a.open href=(view.to(way(&["documents", id]))) { (short(text(document, "name"), 120)) }
-                div.minor { (text(document, "collection")) " · " (bytes(number(document, "bytes"))) }
-                @if let Some(failure) = document["failure"].as_str() { div.minor.bad { (short(failure, 160)) } }
+                a.open href=(view.to(way(&["documents", id]))) {
+                    (short(text(document, "name"), 120))
+                }
+                div.minor {
+                    (text(document, "collection")) " · " (bytes(number(document, "bytes")))
+                }
+                @if let Some(failure) = document["failure"].as_str() {
+                    div.minor.bad { (short(failure, 160)) }
+                }
             }
             td { span.badge.(class(state)) { (state) } }
             td.number { (number(document, "pages")) }

@@ -23,7 +23,8 @@ fn phases(of: &[Value]) -> Markup {
                         (name) " " (done) "/" (total)
                         @if failed > 0 { ", " span.bad { (failed) " failed" } }
                     }
-                    (bar(done, failed, total, &format!("{name}: {done} of {total} done, {failed} failed")))
+                    @let says = format!("{name}: {done} of {total} done, {failed} failed");
+                    (bar(done, failed, total, &says))
                 }
             }
         }

@@ -12,6 +12,7 @@ use super::super::draw::{list, number, short, text};
 use super::super::page::Page;
 use super::super::view::View;
 use super::super::way;
+use super::super::way::page as page_of;
 use crate::ask::Ask;
 use crate::auth::Role;
 use crate::http::Failed;
@@ -32,8 +33,18 @@ pub(in crate::console) async fn page(
     let beside = html! {
         nav aria-label="Pages" {
             a href=(view.to(way(&["documents", &id]))) { "All pages" }
-            @if at > 1 { " · " a rel="prev" href=(view.to(way(&["documents", &id, "pages", &(at - 1).to_string()]))) { "‹ " (at - 1) } }
-            @if at < total { " · " a rel="next" href=(view.to(way(&["documents", &id, "pages", &(at + 1).to_string()]))) { (at + 1) " ›" } }
+            @if at > 1 {
+                " · "
+                a rel="prev" href=(view.to(page_of(&id, at - 1))) {
+                    "‹ " (at - 1)
+                }
+            }
+            @if at < total {
+                " · "
+                a rel="next" href=(view.to(page_of(&id, at + 1))) {
+                    (at + 1) " ›"
+                }
+            }
         }
     };
     let title = format!("{}, page {at}", short(text(&document, "name"), 80));

@@ -117,6 +117,23 @@ pub(super) fn counted(view: &View, count: u64, way: impl std::fmt::Display) -> M
     html! { a.count.zero[count == 0] href=(view.to(way)) { (grouped(count)) } }
 }
 
+/// The head of a table. `#` stands before columns of numbers, `~` before names that are only said.
+pub(super) fn head(names: &[&str]) -> Markup {
+    html! {
+        thead {
+            tr {
+                @for name in names {
+                    @match (name.strip_prefix('#'), name.strip_prefix('~')) {
+                        (Some(name), _) => th.number scope="col" { (name) },
+                        (_, Some(name)) => th scope="col" { span.unseen { (name) } },
+                        _ => th scope="col" { (name) },
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// What could not be shown, and why; the rest of the page is there all the same.
 pub(super) fn missing(what: &str, why: &Failed) -> Markup {
     html! { p.wrong { (what) " cannot be shown: " (why.detail()) } }
