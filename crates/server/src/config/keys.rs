@@ -38,6 +38,11 @@ pub(crate) const KEYS: &[Key] = &[
         None,
         "a file that holds an admin's token, which the server accepts besides those it keeps",
     ),
+    list(
+        "console.redact",
+        "keys in payloads, results and metadata whose values the console shows to nobody, with \
+         commas between them; password, secret, token and their like unless something is said",
+    ),
     key(
         "documents.allow_plain_http",
         Some("false"),
@@ -179,11 +184,6 @@ pub(crate) const KEYS: &[Key] = &[
         "server.base_path",
         None,
         "the path below which a proxy shows the server and that it sends along, such as /windrow",
-    ),
-    list(
-        "console.redact",
-        "keys in payloads, results and metadata whose values the console shows to nobody, with \
-         commas between them; password, secret, token and their like unless something is said",
     ),
     key("server.tls_cert", None, "the server's certificate, in PEM; with it HTTP is HTTPS"),
     key("server.tls_key", None, "the key of that certificate, in PEM"),

@@ -128,6 +128,60 @@ fn every_route_asks_every_caller_for_its_role() {
     assert!(asked >= 2 * 12 * 18, "there are routes: {asked}");
 }
 
+/// Pages of the console, with the least role that sees them.
+const PAGES: [(&str, &str); 13] = [
+    ("/", "viewer"),
+    ("/queue", "viewer"),
+    ("/history", "viewer"),
+    ("/workers", "viewer"),
+    ("/schedules", "viewer"),
+    ("/documents", "viewer"),
+    ("/documents/graph", "viewer"),
+    ("/search", "viewer"),
+    ("/sources", "viewer"),
+    ("/live?page=queue", "viewer"),
+    ("/admin/queue-monitor", "operator"),
+    ("/admin/system", "operator"),
+    ("/admin/settings", "operator"),
+];
+
+/// Whoever may not come in is asked who they are, and whoever may not see it is told so in a page.
+/// A form that no page of ours sent is refused, whoever sends it.
+#[test]
+fn pages_ask_who_one_is_and_show_what_the_role_may_see() {
+    let data = Data::new("pages");
+    let store = store_in(&data);
+    let admin = create(&store, &["--role", "admin"]);
+    let viewer = create(&store, &["--role", "viewer"]);
+    let operator = create(&store, &["--role", "operator"]);
+    let server = Server::start(&store);
+    for (page, least) in PAGES {
+        let stranger = server.get(page, None);
+        assert_eq!(stranger.status, 303, "{page}");
+        // From where the page is, so that it holds below any path.
+        let sign_in = stranger.headers.contains("location: ./sign-in?to=")
+            || stranger.headers.contains("location: ../sign-in?to=")
+            || (page == "/" && stranger.headers.contains("location: ./sign-in"));
+        assert!(sign_in, "{page}: {}", stranger.headers);
+        if page.starts_with("/live") {
+            continue;
+        }
+        let of_viewer = server.get(page, Some(&viewer)).status;
+        let is_seen = matches!(of_viewer, 200 | 303);
+        assert_eq!(is_seen, least == "viewer", "{page}: {of_viewer}");
+        assert!(is_seen || of_viewer == 403, "{page}: {of_viewer}");
+        assert!(matches!(server.get(page, Some(&operator)).status, 200 | 303), "{page}");
+    }
+    for press in ["/act", "/operations", "/operations/confirm", "/admin/rate", "/admin/tokens"] {
+        let sent = server.send("POST", press, Some(&admin), "do=DELETE+%2Fqueue%2Fx");
+        assert_eq!(sent.status, 403, "{press}");
+        assert!(sent.text.contains("not sent by a page of this server"), "{}", sent.text);
+    }
+    for open in ["/sign-in", "/assets/console.css", "/assets/console.js", "/assets/mark.svg"] {
+        assert_eq!(server.get(open, None).status, 200, "{open}");
+    }
+}
+
 #[test]
 fn what_is_no_operation_asks_too() {
     let data = Data::new("plain");
@@ -143,7 +197,6 @@ fn what_is_no_operation_asks_too() {
         "/docs/errors",
         "/docs/errors/invalid.md",
         "/api/v1/openapi.json",
-        "/",
         "/nothing",
         "/api/v1/nothing",
     ] {
