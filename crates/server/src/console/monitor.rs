@@ -85,7 +85,7 @@ fn lever(view: &View, queue: &Value, resources: &Value) -> Markup {
     let group = settings["group_limit"].as_u64().map(|n| n.to_string()).unwrap_or_default();
     let resource = text(settings, "resource");
     let known = resources.as_array().into_iter().flatten();
-    let known = known.filter(|known| text(known, "resource") == resource && !resource.is_empty());
+    let known = known.filter(|known| text(known, "name") == resource && !resource.is_empty());
     let rate = known.map(|known| &known["limits"]["rate"]).next();
     let per_minute = rate.filter(|rate| rate.is_object()).map(|rate| {
         (number(rate, "count") * MINUTE_MS / number(rate, "per_ms").max(1)).to_string()

@@ -33,7 +33,9 @@ const LAST_LINES = 15;
 export function rig({ fill = null, ...options } = {}) {
   const shared = { browser: null, server: null, filled: null };
   before(async () => {
-    [shared.browser, shared.server] = await Promise.all([launch(), Server.start(options)]);
+    // One after the other: what is started is known, and ends, if the next one does not start.
+    shared.browser = await launch();
+    shared.server = await Server.start(options);
     shared.filled = await fill?.(shared.server);
   });
   after(async () => {

@@ -61,7 +61,7 @@ fn lists_go_along_an_index() {
     }
 
     let query = TextQuery { collection: Some("c".into()), ..TextQuery::of("t", "oven") };
-    let (sql, values) = search::search_sql(&query, "text : \"oven\"");
+    let (sql, values) = search::search_sql(&query, "text : \"oven\"", 0);
     check(&db, &sql, &values, "words VIRTUAL TABLE INDEX");
 
     // The check sees what it is there to see.

@@ -3,7 +3,8 @@
 //! Decides which rows are ranked. Ranking one costs many times as much as counting it, and a
 //! question of a language has words that are in a large part of all chunks and so tell little. A
 //! place with few chunks is searched with all words. Elsewhere the telling words say what is
-//! ranked, as long as that gives enough hits.
+//! ranked, as long as that gives enough hits. Where even that is more than [`Worth::counted`] rows,
+//! the newest of them are ranked: what is in so many chunks alike tells none from another.
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _, params, params_from_iter};
@@ -24,6 +25,9 @@ struct Worth {
 }
 
 const WORTH: Worth = Worth { ranked: 5_000, counted: 20_000 };
+
+/// And so many for each hit that is wanted, however few are worth it.
+const RANKED_FOR_ONE: u32 = 10;
 
 /// Makes a chunk's text found.
 pub(super) fn index(
@@ -143,9 +147,22 @@ fn count(db: &Connection, matched: &str, at_most: u32) -> Result<u32, CatalogErr
     Ok(counted.optional()?.unwrap_or_default())
 }
 
+/// The first row that is ranked, if more match than are worth it: the newest are.
+fn first_ranked(
+    db: &Connection,
+    matched: &str,
+    query: &TextQuery,
+    worth: Worth,
+) -> Result<i64, CatalogError> {
+    let sql = "select rowid from words where words match ?1 order by rowid desc limit 1 offset ?2";
+    let at_most = worth.counted.max(query.limit.saturating_mul(RANKED_FOR_ONE));
+    let first = db.prepare_cached(sql)?.query_row(params![matched, at_most], |row| row.get(0));
+    Ok(first.optional()?.unwrap_or_default())
+}
+
 /// The statement of a search, and its values. The index goes first and gives the best first, so
 /// that reading stops when there are enough.
-pub(super) fn search_sql(query: &TextQuery, matched: &str) -> (String, Vec<Value>) {
+pub(super) fn search_sql(query: &TextQuery, matched: &str, first: i64) -> (String, Vec<Value>) {
     let mut values = vec![Value::from(matched.to_owned()), Value::from(query.tenant.clone())];
     let mut sql =
         "select c.id, c.document, c.generation, c.page, c.ordinal, c.kind, c.collection, \
@@ -164,6 +181,10 @@ pub(super) fn search_sql(query: &TextQuery, matched: &str) -> (String, Vec<Value
     and("c.document", query.document.map(|id| Value::from(id.as_bytes().to_vec())));
     and("c.page", query.page.map(|page| Value::from(i64::from(page))));
     and("c.kind", query.kind.clone().map(Value::from));
+    if first > 0 {
+        values.push(Value::from(first));
+        sql += &format!(" and words.rowid > ?{}", values.len());
+    }
     values.push(Value::from(i64::from(query.limit)));
     sql += &format!(" order by words.rank limit ?{}", values.len());
     (sql, values)
@@ -184,14 +205,14 @@ fn search_with(
     }
     let Matched { all, telling, is_all_worth_it } = matched(db, query, &words, worth)?;
     if let Some(telling) = telling {
-        let hits = ranked(db, query, &telling, &words)?;
+        let hits = ranked(db, query, &telling, &words, worth)?;
         let is_enough = hits.len() >= query.limit as usize;
         // A hit by a word that is everywhere is worth waiting for only if there is no other.
         if is_enough || !(hits.is_empty() || is_all_worth_it) {
             return Ok(hits);
         }
     }
-    ranked(db, query, &all, &words)
+    ranked(db, query, &all, &words, worth)
 }
 
 fn ranked(
@@ -199,8 +220,10 @@ fn ranked(
     query: &TextQuery,
     matched: &str,
     words: &[String],
+    worth: Worth,
 ) -> Result<Vec<TextHit>, CatalogError> {
-    let (sql, values) = search_sql(query, matched);
+    let first = first_ranked(db, matched, query, worth)?;
+    let (sql, values) = search_sql(query, matched, first);
     let mut found = db.prepare_cached(&sql)?;
     let mut rows = found.query(params_from_iter(values))?;
     let mut hits = Vec::new();
@@ -293,6 +316,11 @@ mod tests {
         assert_eq!(check("eagle river", 20, strict, &[]).await, 11);
         assert_eq!(check("river", 20, strict, &[]).await, 11);
         assert_eq!(check("eagle", 20, strict, &[]).await, 0);
+        // Of what is everywhere the newest is ranked.
+        let query = TextQuery { limit: 2, ..TextQuery::of("t", "stone itself") };
+        let found = catalog.read(Ok(()), move |db| search_with(db, &query, strict)).await.unwrap();
+        let found: Vec<u32> = found.iter().map(|hit| hit.index).collect();
+        assert!(found.len() == 2 && found.iter().all(|index| *index >= 33), "{found:?}");
         drop(catalog);
         std::fs::remove_dir_all(folder).unwrap();
     }
