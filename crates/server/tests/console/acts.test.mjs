@@ -275,7 +275,7 @@ it('what is kept is set, and the audit is shown', async ({ server, open }) => {
   const page = await open('/admin/settings');
   const kept = page.getByRole('region', { name: 'Retention' });
   await kept.getByLabel('Days').fill('30');
-  await kept.getByLabel('Items of each tenant').fill('1234');
+  await kept.getByLabel('Of a tenant').fill('1234');
   await press(page, 'Save', 'It holds from the next sweep on.');
   const { max_age_days: days, max_per_user: most } = await server.get('/admin/settings/queue');
   assert.deepEqual([days, most], [30, 1234]);

@@ -79,7 +79,7 @@ it('it works behind a proxy that takes the path away', async (visit) => {
   }
 });
 
-it('it works on a server that knows its path', async (visit) => {
+it.once('it works on a server that knows its path', async (visit) => {
   const server = await Server.start({ tokens: true, env: { WINDROW_SERVER__BASE_PATH: BASE } });
   try {
     // Without its last slash, links would lead one step too high.

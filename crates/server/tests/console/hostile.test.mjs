@@ -162,7 +162,7 @@ it('an item does nothing on its page, in any tab', async (visit) => {
   await harmless(visit, paths.filter((path) => !path.endsWith('raw')), { beside: page });
 });
 
-it('an item does nothing while it is sent to a live page', async (visit) => {
+it.once('an item does nothing while it is sent to a live page', async (visit) => {
   const { server } = visit;
   const page = await harmless(visit, ['/queue']);
   const made = await server.call('POST', '/items', hostile.slice(0, SHOWN - 10).map(item));
@@ -184,7 +184,7 @@ it('documents, their texts and their entities do nothing', async (visit) => {
   assert.ok((await page.locator('.hits li').count()) > 0);
 });
 
-it('what an address says does nothing', async (visit) => {
+it.once('what an address says does nothing', async (visit) => {
   const page = await visit.open('/sign-in');
   const said = together(1800).map((list) => encodeURIComponent(list.join(' ')));
   const id = visit.filled.items[0];
@@ -210,7 +210,7 @@ it('what an address says does nothing', async (visit) => {
   await visit.take('answer');
 });
 
-it('what a cookie says does nothing', async (visit) => {
+it.once('what a cookie says does nothing', async (visit) => {
   const page = await visit.open('/sign-in');
   const lists = together(2500);
   for (const list of lists) {
@@ -224,7 +224,7 @@ it('what a cookie says does nothing', async (visit) => {
   }
 });
 
-it('what a form says leads nowhere else', async (visit) => {
+it.once('what a form says leads nowhere else', async (visit) => {
   const { server } = visit;
   const headers = { origin: server.url, 'sec-fetch-site': 'same-origin' };
   for (const { text } of hostileOf({ longest: 600 })) {
@@ -238,7 +238,7 @@ it('what a form says leads nowhere else', async (visit) => {
   }
 });
 
-it('until the end nothing was run', async (visit) => {
+it.once('until the end nothing was run', async (visit) => {
   // Every test demands that of itself; this one, that what was planted would be seen.
   const page = await visit.open('/queue');
   await page.evaluate(() => (window.__hit = 1));

@@ -27,7 +27,7 @@ async function tabTo(page, isThere) {
   return assert.fail('it is not reached by Tab');
 }
 
-it('the first thing skips to the page', async ({ open }) => {
+it.once('the first thing skips to the page', async ({ open }) => {
   const page = await open('/queue');
   const skip = await tabTo(page, () => true);
   assert.equal(skip.name, 'Skip to the page');
@@ -39,7 +39,7 @@ it('the first thing skips to the page', async ({ open }) => {
   assert.ok(await page.evaluate(isInside));
 });
 
-it('keys are shown, and lead to pages and filters', async ({ server, open }) => {
+it.once('keys are shown, and lead to pages and filters', async ({ server, open }) => {
   await server.enqueue('keys', {});
   const page = await open('/');
   await page.keyboard.press('?');

@@ -33,7 +33,7 @@ it('what is enqueued and settled elsewhere is on the page', async ({ server, ope
   await isSameItem();
 });
 
-it('a paused page stays as it is until it goes on', async ({ server, open }) => {
+it.once('a paused page stays as it is until it goes on', async ({ server, open }) => {
   await server.enqueue('paused', {});
   const page = await open(list('paused'));
   const other = await open(list('paused'), { beside: page });
@@ -55,7 +55,7 @@ it('a paused page stays as it is until it goes on', async ({ server, open }) => 
   }
 });
 
-it('a tab that nobody looks at has no stream, and is fresh when it is back', async (visit) => {
+it.once('a tab that nobody looks at has no stream, and is fresh when it is back', async (visit) => {
   const { server, open } = visit;
   await server.enqueue('hidden', {});
   const other = await open(list('hidden'));
@@ -84,7 +84,7 @@ it('a tab that nobody looks at has no stream, and is fresh when it is back', asy
   assert.equal(streams.begun, 2);
 });
 
-it('focus, selection, open details and what is typed stay', async ({ server, open }) => {
+it.once('focus, selection, open details and what is typed stay', async ({ server, open }) => {
   const items = await server.enqueue('stays', [{ key: 'a' }, { key: 'b' }, { key: 'c' }]);
   const [first, second, third] = items.map(({ id }) => id);
   const page = await open('/queue?filter=queue%3Astays%20status%3Apending');

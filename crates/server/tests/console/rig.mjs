@@ -17,7 +17,7 @@
 
 import { after, before, test } from 'node:test';
 import { Visit, launch, screenshot } from './browser.mjs';
-import { Server } from './server.mjs';
+import { STORE, Server } from './server.mjs';
 
 export { KINDS, Visit, axe, inert, launch, live, provoke, screenshot } from './browser.mjs';
 export { CONTEXTS, hostile, hostileOf } from './hostile.mjs';
@@ -41,7 +41,10 @@ export function rig({ fill = null, ...options } = {}) {
   after(async () => {
     await Promise.all([shared.browser?.close(), shared.server?.close()]);
   });
-  return (name, body) => test(name, () => visited(name, body, shared));
+  const it = (name, body) => test(name, () => visited(name, body, shared));
+  // For what is between the browser and a page: it is the same whatever the server keeps things in.
+  it.once = STORE === 'embedded' ? it : () => {};
+  return it;
 }
 
 async function visited(name, body, { browser, server, filled }) {

@@ -8,7 +8,7 @@ const it = rig();
 /** The most that a page may be made of, whatever is in it. */
 const PAGE_MAX = 400_000;
 
-it('what is secret by its name is shown nowhere', async ({ server, open }) => {
+it.once('what is secret by its name is shown nowhere', async ({ server, open }) => {
   const secret = 'swordfish';
   const payload = { password: secret, deep: [{ API_KEY: { nested: secret } }], plain: 'herring' };
   const result = { access_token: secret, ok: 'cod' };

@@ -55,7 +55,7 @@ it('a page leads to where one signs in, and back', async ({ server, open, take }
   assert.equal(new URL(page.url()).pathname, '/sign-in', 'the session is over');
 });
 
-it('nobody is led elsewhere by an address', async ({ server, open }) => {
+it.once('nobody is led elsewhere by an address', async ({ server, open }) => {
   const token = await server.token('viewer');
   for (const to of ['//evil.example', 'https://evil.example/', '\\\\evil.example', '../..//evil.example']) {
     const page = await open(`/sign-in?to=${encodeURIComponent(to)}`);
@@ -117,7 +117,7 @@ it('an admin revokes a token, which ends its session and its stream', async (vis
   const admin = await signedIn(visit, 'admin', '/admin/settings');
   const row = admin.getByRole('row').filter({ hasText: 'Zenobia' });
   await row.getByRole('button', { name: 'Revoke' }).click();
-  await admin.getByRole('dialog').getByText('locked out at once').waitFor();
+  await admin.getByRole('dialog').getByText('locked out').waitFor();
   await admin.getByRole('dialog').getByRole('button', { name: 'Yes' }).click();
   await admin.getByText('It opens nothing any more.').waitFor();
   const token = (await server.get('/tokens')).find(({ name }) => name === 'Zenobia');
@@ -129,6 +129,23 @@ it('an admin revokes a token, which ends its session and its stream', async (vis
   // Whoever looks at the page is told, without touching it.
   await viewer.waitForURL('**/sign-in?to=queue');
   await take('console');
+});
+
+it('an admin makes a token, which is shown once and opens', async (visit) => {
+  const { server, open } = visit;
+  const admin = await signedIn(visit, 'admin', '/admin/settings');
+  const made = admin.getByRole('region', { name: 'Tokens' });
+  await made.getByLabel('Name').fill('Hypatia');
+  await made.getByLabel('Role').selectOption('operator');
+  await made.getByRole('button', { name: 'Make a token' }).click();
+  await admin.getByText('it is not shown again').waitFor();
+  const token = await admin.locator('.copied code').innerText();
+  const page = await open('/sign-in');
+  await signIn(page, token);
+  await page.getByText('Hypatia · operator').waitFor();
+  await admin.goto(`${server.url}/admin/settings`);
+  await admin.getByText('POST /tokens').first().waitFor();
+  assert.ok(!(await admin.content()).includes(token));
 });
 
 it('a session looks, and acts only by forms of this server', async (visit) => {
@@ -162,7 +179,7 @@ it('a session looks, and acts only by forms of this server', async (visit) => {
   assert.equal((await server.get(`/queue/${id}`)).status, 'cancelled');
 });
 
-it('a forged session is none', async (visit) => {
+it.once('a forged session is none', async (visit) => {
   const { server, open } = visit;
   const page = await signedIn(visit, 'viewer');
   const [cookie] = await page.context().cookies();
