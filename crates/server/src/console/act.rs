@@ -118,7 +118,7 @@ impl Act {
         html! {
             // A live page never makes one button of another, which somebody is about to press.
             form.act method="post" action=(view.to("act")) data-asks=[&self.asks]
-                data-key={ (self.method) " /" (self.way) } {
+                data-key={ (self.name) " " (self.method) " /" (self.way) } {
                 (back(view))
                 input type="hidden" name="do" value={ (self.method) " /" (self.way) };
                 @if let Some(with) = with { input type="hidden" name="with" value=(with); }

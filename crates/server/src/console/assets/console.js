@@ -13,6 +13,16 @@ function ready(inside) {
     element.hidden = true;
   });
   all("[data-copies], [data-selects]", inside).forEach((element) => (element.hidden = false));
+  reachable(inside);
+}
+
+// What is wider than its place is scrolled by keys too, if nothing in it takes the focus.
+function reachable(inside) {
+  all(".scrolls, main table", inside).forEach((element) => {
+    const isCut = element.scrollWidth > element.clientWidth
+      || element.scrollHeight > element.clientHeight;
+    if (isCut && !$("a, button, input", element)) element.tabIndex = 0;
+  });
 }
 
 // Live parts: what changed is made of what was, so that focus, selection and open details stay.
@@ -28,7 +38,7 @@ function become(was, now) {
   }
   const keeps = (name) => (was.nodeName === "DETAILS" && name === "open") || name === "hidden"
     || (was === document.activeElement && name === "value") || name === "required"
-    || name === "data-at";
+    || name === "data-at" || name === "tabindex";
   for (const { name } of [...was.attributes]) {
     if (!now.hasAttribute(name) && !keeps(name)) was.removeAttribute(name);
   }
@@ -208,6 +218,7 @@ document.addEventListener("keydown", (event) => {
   does();
 });
 
+document.addEventListener("toggle", (event) => reachable(event.target), true);
 document.addEventListener("visibilitychange", follow);
 window.addEventListener("pagehide", () => stream && stream.close());
 if (live) live.hidden = false;

@@ -65,7 +65,7 @@ fn state(view: &View, document: &Value, page: &Value, item: Option<&str>) -> Mar
         @if let Some(reason) = reason { p.wrong { (reason) } }
         @if page.is_null() { p.note { "This page is not read yet." } }
         @if let Some(item) = item {
-            p {
+            div.actions {
                 a href=(view.to(way(&["queue", item]))) { "Why it is where it is" }
                 @if view.may(Role::Operator) {
                     @for (name, stage) in [("Read again", "ocr"), ("Cut again", "chunk")] {
