@@ -6,7 +6,7 @@ use uuid::Uuid;
 use windrow_core::Timestamp;
 
 use super::super::{DocumentCursor, DocumentFilter, DocumentState, TextQuery};
-use super::{chunks, dimensions, documents, open, pages, search, vectors};
+use super::{chunks, dimensions, documents, graph, open, pages, search, vectors};
 
 fn plan(db: &Connection, sql: &str, values: &[Value]) -> String {
     let mut explain = db.prepare(&format!("explain query plan {sql}")).unwrap();
@@ -51,6 +51,12 @@ fn lists_go_along_an_index() {
     check(&db, chunks::PLACES, &[], by_place);
     check(&db, vectors::SINCE, &[], "PRIMARY KEY (rowid>?)");
     check(&db, vectors::CHANGES_SINCE, &[], "PRIMARY KEY (rowid>?)");
+
+    // By the chunks that mention it; there may be many relationships, and groups of them are made.
+    let by_mention = plan(&db, &graph::neighbours_sql("target", "source"), &[]);
+    let along =
+        ["m USING COVERING INDEX mentions_by_entity (entity=?)", "r USING PRIMARY KEY (chunk=?)"];
+    assert!(along.iter().all(|along| by_mention.contains(along)), "{by_mention}");
 
     let by_dimension = "dimensions_by_collection (tenant=? AND collection=? AND dimension";
     for (sql, range) in dimensions::OTHERS.into_iter().zip(["<?)", ">?)"]) {
