@@ -5,7 +5,7 @@
 //! said about an entity belongs to the chunk that says it, and goes with that chunk; an entity of
 //! which nothing is said any more goes too.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 use sha2::{Digest as _, Sha256};
@@ -171,13 +171,21 @@ impl NewGraph {
     }
 
     /// What goes into the tables. Of what is said twice the stronger stays.
-    pub(super) fn rows(self, scope: &Scope) -> GraphRows {
+    pub(super) fn rows(&self, scope: &Scope) -> GraphRows {
         let mut mentions: BTreeMap<EntityId, MentionRow> = BTreeMap::new();
-        for NewEntity { called, description, score } in self.entities {
-            let entity = EntityId::of(scope, &called);
-            let (kind, name) = (normalised(&called.kind), called.name);
-            let normalised = normalised(&name);
-            let row = MentionRow { entity, kind, normalised, name, description, score };
+        // Relationships call most of their ends as the entities are called, and an id takes long.
+        let mut ids: HashMap<&Called, EntityId> = HashMap::new();
+        for NewEntity { called, description, score } in &self.entities {
+            let entity = EntityId::of(scope, called);
+            ids.insert(called, entity);
+            let row = MentionRow {
+                entity,
+                kind: normalised(&called.kind),
+                normalised: normalised(&called.name),
+                name: called.name.clone(),
+                description: description.clone(),
+                score: *score,
+            };
             let is_stronger = |old: &MentionRow| {
                 (row.score, &old.name, &old.description) > (old.score, &row.name, &row.description)
             };
@@ -185,12 +193,12 @@ impl NewGraph {
                 mentions.insert(entity, row);
             }
         }
+        let id = |called| ids.get(called).copied().unwrap_or_else(|| EntityId::of(scope, called));
         let mut relationships: BTreeMap<_, RelationshipRow> = BTreeMap::new();
-        for new in self.relationships {
-            let (source, target) =
-                (EntityId::of(scope, &new.source), EntityId::of(scope, &new.target));
-            let key = (source, target, new.kind.clone());
-            let NewRelationship { kind, description, weight, .. } = new;
+        for new in &self.relationships {
+            let (source, target) = (id(&new.source), id(&new.target));
+            let NewRelationship { kind, description, weight, .. } = new.clone();
+            let key = (source, target, kind.clone());
             let row = RelationshipRow { source, target, kind, description, weight };
             let is_stronger = |old: &RelationshipRow| {
                 (row.weight, &old.description) > (old.weight, &row.description)

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures_util::future::{BoxFuture, join_all};
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -46,12 +47,13 @@ impl AtHand {
         }
     }
 
-    async fn whole(&self, tenant: &str, id: ChunkId) -> Result<Option<(Piece, Value)>, Unkept> {
-        let text = self.catalog.chunk_texts(tenant, vec![id]).await?.pop();
-        Ok(text.map(|mut text| {
+    async fn known(&self, tenant: &str, ids: Vec<ChunkId>) -> Result<Vec<(Piece, Value)>, Unkept> {
+        let texts = self.catalog.chunk_texts(tenant, ids).await?;
+        let known = |mut text: ChunkText| {
             let metadata = text.metadata.take();
             (text.into(), metadata)
-        }))
+        };
+        Ok(texts.into_iter().map(known).collect())
     }
 
     async fn keep_vectors(
@@ -248,8 +250,12 @@ impl Keeping for AtHand {
         })
     }
 
-    fn piece<'a>(&'a self, tenant: &'a str, id: ChunkId) -> Kept<'a, Option<(Piece, Value)>> {
-        Box::pin(self.whole(tenant, id))
+    fn known_pieces<'a>(
+        &'a self,
+        tenant: &'a str,
+        ids: Vec<ChunkId>,
+    ) -> Kept<'a, Vec<(Piece, Value)>> {
+        Box::pin(self.known(tenant, ids))
     }
 
     fn put_vectors<'a>(
@@ -272,6 +278,15 @@ impl Keeping for AtHand {
             let origin = Origin { chunk: chunk.id, at: chunk.page.of(), scope };
             Ok(self.graph.put(&origin, said).await?)
         })
+    }
+
+    fn put_graphs<'a>(
+        &'a self,
+        tenant: &'a str,
+        said: &'a [(Piece, Extracted)],
+    ) -> BoxFuture<'a, Vec<Result<(), Unkept>>> {
+        // A catalog that writes alone has them all before its next commit.
+        Box::pin(join_all(said.iter().map(|(chunk, said)| self.put_graph(tenant, chunk, said))))
     }
 
     fn remembered<'a>(

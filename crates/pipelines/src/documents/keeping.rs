@@ -107,8 +107,12 @@ pub trait Keeping: fmt::Debug + Send + Sync {
     /// Chunks by ids; those that are not there are left out.
     fn pieces<'a>(&'a self, tenant: &'a str, ids: Vec<ChunkId>) -> Kept<'a, Vec<Piece>>;
 
-    /// One chunk, with what else is known of it.
-    fn piece<'a>(&'a self, tenant: &'a str, id: ChunkId) -> Kept<'a, Option<(Piece, Value)>>;
+    /// The same, with what else is known of each.
+    fn known_pieces<'a>(
+        &'a self,
+        tenant: &'a str,
+        ids: Vec<ChunkId>,
+    ) -> Kept<'a, Vec<(Piece, Value)>>;
 
     /// Puts vectors where they are searched, and notes by which embedder they are. Says which of
     /// the chunks are no longer there; those have no vector either.
@@ -126,6 +130,13 @@ pub trait Keeping: fmt::Debug + Send + Sync {
         chunk: &'a Piece,
         said: &'a Extracted,
     ) -> Kept<'a, ()>;
+
+    /// The same for many chunks; answers for each, in their order.
+    fn put_graphs<'a>(
+        &'a self,
+        tenant: &'a str,
+        said: &'a [(Piece, Extracted)],
+    ) -> BoxFuture<'a, Vec<Result<(), Unkept>>>;
 
     /// What is remembered under keys, in their order.
     fn remembered<'a>(

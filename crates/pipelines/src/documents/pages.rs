@@ -189,9 +189,13 @@ impl Parts {
                 (read.how.to_owned(), read.markdown)
             }
         };
-        let bytes = serde_json::to_vec(&(&how, &markdown)).map_err(Fault::bad)?;
         let hash = content_hash(&markdown);
-        let remember = (!is_known).then_some((key, bytes));
+        // To read a text costs less than to remember it.
+        let remember = if is_known || how == "text" {
+            None
+        } else {
+            Some((key, serde_json::to_vec(&(&how, &markdown)).map_err(Fault::bad)?))
+        };
         Ok(Made { outcome: PageOutcome::Read { markdown, how, hash }, remember })
     }
 }

@@ -131,9 +131,11 @@ impl Parts {
         let (name, version) = (self.embedder.name(), self.embedder.version());
         let of = MemoOf::new(tenant, PHASE);
         let key = |chunk: &Piece| MemoKey::of(&content_hash(&chunk.text), PHASE, name, version, "");
-        let keys: Vec<MemoKey> = chunks.iter().map(key).collect();
+        let is_paid = self.embedder.is_paid();
+        let keys: Vec<MemoKey> =
+            if is_paid { chunks.iter().map(key).collect() } else { Vec::new() };
         let mut made: Vec<Option<Result<Vec<f32>, Fault>>> = vec![None; chunks.len()];
-        if self.embedder.is_paid() {
+        if is_paid {
             let known = self.keeping.remembered(&of, keys.clone()).await?;
             let dimension = self.embedder.dimension();
             for (made, known) in made.iter_mut().zip(known) {
@@ -148,12 +150,14 @@ impl Parts {
         let embedded = self.embedder.embed(&texts).await;
         let mut remember = Vec::new();
         for (at, embedded) in missing.into_iter().zip(embedded) {
-            if let Ok(vector) = &embedded {
+            if let Ok(vector) = &embedded
+                && is_paid
+            {
                 remember.push((keys[at], vector_bytes(vector)));
             }
             made[at] = Some(embedded.map_err(Fault::from));
         }
-        if self.embedder.is_paid() && !remember.is_empty() {
+        if !remember.is_empty() {
             self.keeping.remember(&of, remember).await?;
         }
         let unmade = || Err(Fault::passing("the embedder did not answer for this text"));

@@ -13,8 +13,11 @@ use super::{LEASE_MS, MAX_ATTEMPTS, Parts, QUEUE, Stages, stage, vector};
 
 /// How long what is under way may go on after a stop.
 const GRACE: Duration = Duration::from_secs(30);
-/// Chunks that may wait in hand to be embedded, beyond those that are.
+/// Chunks that may wait in hand to be embedded or linked, beyond those that are.
 const AHEAD: usize = 512;
+/// Pages that are cut for each that is read: most of the time they wait for the catalog, which
+/// commits once for all that wait.
+const CUTS: usize = 4;
 
 /// The stages in which a document is split.
 const SPLITS: [&str; 4] = [stage::PAGES, stage::CUT, stage::EMBED, stage::LINK];
@@ -28,7 +31,8 @@ pub struct Plan {
     pub pages: usize,
     /// Chunks that wait for their vectors: the embedder gets them in batches.
     pub chunks: usize,
-    /// Chunks that are read for what they are about: as many as a model is asked at once.
+    /// Chunks that are read for what they are about: as many as a model is asked at once. What
+    /// needs no model goes by `chunks`.
     pub links: usize,
     /// How long a page or a chunk is somebody's without a word of it.
     pub lease_ms: u64,
@@ -80,7 +84,11 @@ impl Workers {
         plan: Plan,
         tell: impl Fn(Event) + Send + Sync + 'static,
     ) -> Result<Workers, Error> {
-        let embedding = parts.embedding();
+        let (embedding, linking) = (parts.embedding(), parts.linking());
+        // What asks nobody and costs nothing is linked as chunks are embedded.
+        let is_paid = parts.extractor.as_ref().is_some_and(|extractor| extractor.is_paid());
+        let (links, links_ahead) =
+            if is_paid { (plan.links, plan.links) } else { (plan.chunks, AHEAD) };
         let (name, parts, tell) = (name.to_owned(), Arc::new(parts), Arc::new(tell));
         let mut crew = Crew { queue, parts, name, plan, tell, running: Vec::new() };
         crew.start(&SPLITS, 1, 0, |parts, job| async move {
@@ -92,15 +100,15 @@ impl Workers {
         crew.start(&[stage::OCR], plan.pages, plan.pages, |parts, job| async move {
             parts.read_page(&job).await
         })?;
-        crew.start(&[stage::CHUNK], plan.pages, plan.pages, |parts, job| async move {
-            parts.cut(&job).await
-        })?;
+        let cuts = plan.pages * CUTS;
+        crew.start(&[stage::CHUNK], cuts, cuts, |parts, job| async move { parts.cut(&job).await })?;
         crew.start(&[stage::VECTOR], plan.chunks, AHEAD, move |parts, job| {
             let embedding = embedding.clone();
             async move { vector::vector(&parts, &embedding, &job).await }
         })?;
-        crew.start(&[stage::GRAPH], plan.links, plan.links, |parts, job| async move {
-            parts.link(&job).await
+        crew.start(&[stage::GRAPH], links, links_ahead, move |parts, job| {
+            let linking = linking.clone();
+            async move { parts.link(&linking, &job).await }
         })?;
         crew.start(&[stage::PUBLISH], 1, 0, |parts, job| async move { parts.publish(&job).await })?;
         Ok(Workers { running: crew.running })

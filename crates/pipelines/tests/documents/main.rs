@@ -7,6 +7,7 @@ mod forged;
 mod gate;
 mod inbox;
 mod leftovers;
+mod linked;
 mod place;
 mod queries;
 mod refused;

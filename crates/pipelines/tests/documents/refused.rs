@@ -15,7 +15,7 @@ use crate::place::{Place, enqueued};
 use crate::server::{Answer, Asked, Server, vectors};
 
 /// So many pages of a document, the fifth of which has a word that somebody minds.
-fn pages(count: u32) -> String {
+pub(crate) fn pages(count: u32) -> String {
     let page = |number: u32| {
         let word = if number == 5 { "wormwood" } else { "clover" };
         format!("Field {number} of the farm grows {word} for the cattle in summer.")
@@ -28,7 +28,7 @@ fn is_minded(asked: &Asked) -> bool {
 }
 
 /// The chunks below a document.
-async fn chunks(place: &Place, document: ItemId) -> Vec<Seen> {
+pub(crate) async fn chunks(place: &Place, document: ItemId) -> Vec<Seen> {
     let mut chunks = Vec::new();
     let pages = place.queue.children(document, 0, 100).await.unwrap().unwrap();
     for page in pages.items {

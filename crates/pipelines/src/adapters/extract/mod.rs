@@ -70,6 +70,11 @@ pub trait Extractor: fmt::Debug + Send + Sync {
     /// text and the context it is what a result may be remembered by.
     fn parameters(&self) -> String;
 
+    /// Whether to read a text costs more than to remember what was read.
+    fn is_paid(&self) -> bool {
+        true
+    }
+
     /// Reads one text. A text about nothing has no entities, which is no error.
     fn extract<'a>(
         &'a self,

@@ -34,7 +34,7 @@ pub(super) async fn put(tx: &Tx<'_>, chunk: ChunkId, new: &NewGraph) -> Result<(
     if tx.run(sql, values![id]).await? == 0 {
         return Err(gone().into());
     }
-    let rows = new.clone().rows(&scope);
+    let rows = new.rows(&scope);
     let before = forget(tx, &vec![id]).await?;
     let now = rows.mentions.iter().map(|mention| uuid(mention.entity.0));
     lock(tx, &before.iter().copied().chain(now).collect()).await?;

@@ -54,13 +54,14 @@ macro_rules! said {
     ($here:literal, $there:literal) => {
         concat!(
             "select r.source, r.target, r.kind, r.description, r.weight, e.kind, r.chunk, \
-             r.document, d.name, c.page from relationships r \
+             r.document, d.name, c.page from mentions m \
              cross join documents d \
-             on d.id = r.document and d.live = r.generation and d.tenant = ?2 \
+             on d.id = m.document and d.live = m.generation and d.tenant = ?2 \
+             cross join relationships r on r.chunk = m.chunk \
              cross join chunks c on c.id = r.chunk \
              cross join entities e on e.id = r.",
             $there,
-            " where r.",
+            " where m.entity = ?1 and r.",
             $here,
             " = ?1 and r.",
             $there,

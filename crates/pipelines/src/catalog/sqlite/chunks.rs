@@ -21,7 +21,7 @@ pub(super) const PLACES: &str = "select id, page, ordinal, hash, embedder is not
 pub(super) fn put(
     db: &Connection,
     page: PageKey,
-    new: Vec<NewChunk>,
+    new: &[NewChunk],
 ) -> Result<Vec<ChunkId>, CatalogError> {
     let scope = documents::open(db, page.of())?;
     let sql =
@@ -36,8 +36,8 @@ pub(super) fn put(
     if changed == 0 {
         return Err(CatalogError::bad(format!("there is no {page}")));
     }
-    let new: Vec<(ChunkId, [u8; 32], NewChunk)> = new
-        .into_iter()
+    let new: Vec<(ChunkId, [u8; 32], &NewChunk)> = new
+        .iter()
         .map(|chunk| {
             let hash = content_hash(&chunk.text);
             (ChunkId::of(&page, chunk.index, &hash), hash, chunk)

@@ -9,7 +9,7 @@ use super::super::{
 };
 use super::chunks;
 
-pub(super) fn put(db: &Connection, chunk: ChunkId, new: NewGraph) -> Result<(), CatalogError> {
+pub(super) fn put(db: &Connection, chunk: ChunkId, new: &NewGraph) -> Result<(), CatalogError> {
     let place = chunks::place(db, chunk)?;
     let (page, scope) = place.ok_or_else(|| CatalogError::gone(format!("chunk {chunk}")))?;
     let rows = new.rows(&scope);
@@ -154,6 +154,18 @@ pub(super) fn mentions(
     Ok(all)
 }
 
+/// What relates an entity to others, by the chunks that mention it: whoever relates two mentions
+/// both. What such a chunk says lies together.
+pub(super) fn neighbours_sql(here: &str, there: &str) -> String {
+    format!(
+        "select r.{there}, r.kind, min(nullif(r.description, '')), sum(r.weight), count(*) \
+         from mentions m \
+         join documents d on d.id = m.document and d.live = m.generation and d.tenant = ?2 \
+         cross join relationships r on r.chunk = m.chunk \
+         where m.entity = ?1 and r.{here} = ?1 and r.{there} <> ?1 group by r.{there}, r.kind"
+    )
+}
+
 pub(super) fn neighbours(
     db: &Connection,
     tenant: &str,
@@ -162,12 +174,7 @@ pub(super) fn neighbours(
 ) -> Result<Vec<Neighbour>, CatalogError> {
     let mut found = Vec::new();
     for (here, there, is_outgoing) in [("source", "target", true), ("target", "source", false)] {
-        let sql = format!(
-            "select r.{there}, r.kind, min(nullif(r.description, '')), sum(r.weight), count(*) \
-             from relationships r \
-             join documents d on d.id = r.document and d.live = r.generation and d.tenant = ?2 \
-             where r.{here} = ?1 and r.{there} <> ?1 group by r.{there}, r.kind"
-        );
+        let sql = neighbours_sql(here, there);
         let mut rows = db.prepare_cached(&sql)?;
         let relation = |row: &Row<'_>| {
             let description: Option<String> = row.get(2)?;

@@ -74,7 +74,7 @@ impl Sqlite {
     fn write<T: Send + 'static>(
         &self,
         checked: Result<(), CatalogError>,
-        work: impl FnOnce(&Connection) -> Result<T, CatalogError> + Send + 'static,
+        work: impl FnMut(&Connection) -> Result<T, CatalogError> + Send + 'static,
     ) -> Answer<'_, T> {
         if let Err(error) = checked {
             return Box::pin(async { Err(error) });
@@ -174,7 +174,7 @@ impl Catalog for Sqlite {
     }
 
     fn put_page(&self, page: PageKey, outcome: PageOutcome) -> Answer<'_, ()> {
-        self.write(outcome.check(), move |db| pages::put(db, page, outcome))
+        self.write(outcome.check(), move |db| pages::put(db, page, outcome.clone()))
     }
 
     fn page(&self, tenant: &str, page: PageKey) -> Answer<'_, Option<Page>> {
@@ -184,7 +184,7 @@ impl Catalog for Sqlite {
 
     fn put_chunks(&self, page: PageKey, chunks: Vec<NewChunk>) -> Answer<'_, Vec<ChunkId>> {
         let checked = NewChunk::check_all(&page, &chunks);
-        self.write(checked, move |db| chunks::put(db, page, chunks))
+        self.write(checked, move |db| chunks::put(db, page, &chunks))
     }
 
     fn chunks(&self, tenant: &str, page: PageKey) -> Answer<'_, Vec<Chunk>> {
@@ -221,7 +221,7 @@ impl Catalog for Sqlite {
     }
 
     fn put_graph(&self, chunk: ChunkId, graph: NewGraph) -> Answer<'_, ()> {
-        self.write(graph.check(), move |db| graph::put(db, chunk, graph))
+        self.write(graph.check(), move |db| graph::put(db, chunk, &graph))
     }
 
     fn entity(&self, tenant: &str, id: EntityId) -> Answer<'_, Option<Entity>> {

@@ -16,7 +16,7 @@ impl Moving for Sqlite {
     }
 
     fn put_rows(&self, of: &'static Table, rows: Vec<Row>) -> Answer<'_, ()> {
-        self.write(Ok(()), move |db| put(db, of, rows))
+        self.write(Ok(()), move |db| put(db, of, rows.clone()))
     }
 
     fn last_row(&self, of: &'static Table) -> Answer<'_, Option<Row>> {

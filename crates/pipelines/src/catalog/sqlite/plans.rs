@@ -6,7 +6,7 @@ use uuid::Uuid;
 use windrow_core::Timestamp;
 
 use super::super::{DocumentCursor, DocumentFilter, DocumentState, TextQuery};
-use super::{around, chunks, dimensions, documents, open, pages, search, vectors};
+use super::{around, chunks, dimensions, documents, graph, open, pages, search, vectors};
 
 fn plan(db: &Connection, sql: &str, values: &[Value]) -> String {
     let mut explain = db.prepare(&format!("explain query plan {sql}")).unwrap();
@@ -55,6 +55,12 @@ fn lists_go_along_an_index() {
     check(&db, vectors::SINCE, &[], "PRIMARY KEY (rowid>?)");
     check(&db, vectors::CHANGES_SINCE, &[], "PRIMARY KEY (rowid>?)");
 
+    // By the chunks that mention it; there may be many relationships, and groups of them are made.
+    let by_mention = plan(&db, &graph::neighbours_sql("target", "source"), &[]);
+    let along =
+        ["m USING COVERING INDEX mentions_by_entity (entity=?)", "r USING PRIMARY KEY (chunk=?"];
+    assert!(along.iter().all(|along| by_mention.contains(along)), "{by_mention}");
+
     let by_dimension = "dimensions_by_collection (tenant=? AND collection=? AND dimension";
     for (sql, range) in dimensions::OTHERS.into_iter().zip(["<?)", ">?)"]) {
         check(&db, sql, &[], &format!("{by_dimension}{range}"));
@@ -86,8 +92,8 @@ fn bounded(db: &Connection) {
         }
     };
     check(documents::COUNT, &["COVERING INDEX documents_by_state (tenant=? AND state=?)"]);
-    check(around::SAID[0], &["relationships_by_source (source=?)"]);
-    check(around::SAID[1], &["relationships_by_target (target=?)"]);
+    let by_mention = ["mentions_by_entity (entity=?)", "r USING PRIMARY KEY (chunk=?"];
+    around::SAID.iter().for_each(|said| check(said, &by_mention));
     check(around::NAMES, &["mentions_by_entity (entity=?)"]);
     check(around::MENTIONED, &["mentions_by_entity (entity=? AND document>?)"]);
     let range = "entities_by_name (tenant=? AND collection=? AND name>? AND name<?)";

@@ -28,12 +28,19 @@ pub(super) fn put(db: &Connection, new: &[NewVector]) -> Result<u32, CatalogErro
             dimensions::check(db, &given)?;
         }
         let bytes = vector_bytes(vector);
-        let sql = "select 1 from vectors where chunk = ?1 and vector = ?2";
-        // What is the same already is no news for any index.
-        if db.prepare_cached(sql)?.exists(params![chunk.0, bytes])? {
-            continue;
+        let sql = "select sequence, vector = ?2 from vectors where chunk = ?1";
+        let known = db
+            .prepare_cached(sql)?
+            .query_row(params![chunk.0, bytes], |row| Ok((row.get::<_, i64>(0)?, row.get(1)?)));
+        match known.optional()? {
+            // What is the same already is no news for any index.
+            Some((_, true)) => continue,
+            Some((sequence, false)) => {
+                db.prepare_cached("delete from vectors where sequence = ?1")?
+                    .execute([sequence])?;
+            }
+            None => {}
         }
-        db.prepare_cached("delete from vectors where chunk = ?1")?.execute([chunk.0])?;
         let sql = "insert into vectors \
              (sequence, chunk, document, generation, page, tenant, collection, vector) \
              values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";

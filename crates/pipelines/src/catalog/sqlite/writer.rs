@@ -1,9 +1,10 @@
 //! The writer: one thread that does what has gathered, commits once, then answers.
 //!
-//! Each piece of work has a savepoint of its own, so that one that fails undoes nothing of the
-//! others. While one commit waits for the disk the next work gathers; there is no timer. After a
-//! commit that the disk refused nothing is written any more, because nobody knows what the disk
-//! has.
+//! One that fails undoes nothing of the others: if it had written something, everything is undone
+//! and done again, each in a savepoint of its own. That is seldom, and savepoints are dear: the
+//! full-text index writes what it has gathered at each. While one commit waits for the disk the next
+//! work gathers; there is no timer. After a commit that the disk refused nothing is written any
+//! more, because nobody knows what the disk has.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -34,13 +35,14 @@ impl Writer {
         Ok(Writer { work: Some(work), thread })
     }
 
-    /// Hands in a piece of work and gives what will be answered after its commit.
+    /// Hands in a piece of work, which may be done twice, and gives what will be answered after its
+    /// commit.
     pub(super) fn hand_in<T: Send + 'static>(
         &self,
-        run: impl FnOnce(&Connection) -> Result<T, CatalogError> + Send + 'static,
+        run: impl FnMut(&Connection) -> Result<T, CatalogError> + Send + 'static,
     ) -> BoxFuture<'static, Result<T, CatalogError>> {
         let (tell, told) = oneshot::channel();
-        let task = Task { run: Some(run), result: None, tell };
+        let task = Task { run, result: None, tell };
         // If the thread is gone, so is `tell`, and whoever waits is told that.
         let _sent = self.work.as_ref().map(|work| work.send(Box::new(task)));
         let closed = || Err(CatalogError::transient("it has closed"));
@@ -66,7 +68,7 @@ trait Work: Send {
 }
 
 struct Task<T, F> {
-    run: Option<F>,
+    run: F,
     result: Option<Result<T, CatalogError>>,
     tell: oneshot::Sender<Result<T, CatalogError>>,
 }
@@ -74,11 +76,10 @@ struct Task<T, F> {
 impl<T, F> Work for Task<T, F>
 where
     T: Send,
-    F: FnOnce(&Connection) -> Result<T, CatalogError> + Send,
+    F: FnMut(&Connection) -> Result<T, CatalogError> + Send,
 {
     fn run(&mut self, connection: &Connection) -> bool {
-        let Some(run) = self.run.take() else { return false };
-        let ended = catch_unwind(AssertUnwindSafe(|| run(connection)));
+        let ended = catch_unwind(AssertUnwindSafe(|| (self.run)(connection)));
         let panicked = || Err(CatalogError::bad("a mistake in the program: the write panicked"));
         let result = ended.unwrap_or_else(|_| panicked());
         let is_good = result.is_ok();
@@ -138,14 +139,10 @@ impl Desk {
             return Err(broken.clone());
         }
         self.connection.execute_batch("begin immediate")?;
-        for mut work in waiting.by_ref() {
-            let is_good = self.in_savepoint(&mut *work);
-            done.push(work);
+        if let Err(error) = self.run_all(waiting, done) {
             // A full disk undoes the whole transaction, with what went well in it.
-            if let Err(error) = is_good {
-                self.undo();
-                return Err(error);
-            }
+            self.undo();
+            return Err(error);
         }
         let committed = self.connection.execute_batch("commit");
         committed.map_err(|error| {
@@ -161,15 +158,50 @@ impl Desk {
         })
     }
 
+    /// Does everything that waits. An error is one of the transaction, not of some work.
+    fn run_all(
+        &mut self,
+        waiting: &mut std::vec::IntoIter<Box<dyn Work>>,
+        done: &mut Vec<Box<dyn Work>>,
+    ) -> Result<(), CatalogError> {
+        while let Some(mut work) = waiting.next() {
+            let changes = self.connection.total_changes();
+            let is_good = work.run(&self.connection);
+            done.push(work);
+            self.is_in_transaction()?;
+            if is_good || self.connection.total_changes() == changes {
+                continue;
+            }
+            self.connection.execute_batch("rollback; begin immediate")?;
+            for work in done.iter_mut() {
+                self.in_savepoint(&mut **work)?;
+            }
+            for mut work in waiting.by_ref() {
+                let ended = self.in_savepoint(&mut *work);
+                done.push(work);
+                ended?;
+            }
+        }
+        Ok(())
+    }
+
+    fn is_in_transaction(&self) -> Result<(), CatalogError> {
+        match self.connection.is_autocommit() {
+            true => Err(CatalogError::transient("the database undid the transaction")),
+            false => Ok(()),
+        }
+    }
+
     /// An error is one of the transaction, not of the work.
     fn in_savepoint(&mut self, work: &mut dyn Work) -> Result<(), CatalogError> {
-        self.connection.execute_batch("savepoint work")?;
+        self.connection.prepare_cached("savepoint work")?.execute([])?;
         let is_good = work.run(&self.connection);
-        if self.connection.is_autocommit() {
-            return Err(CatalogError::transient("the database undid the transaction"));
+        self.is_in_transaction()?;
+        if !is_good {
+            self.connection.prepare_cached("rollback to work")?.execute([])?;
         }
-        let end = if is_good { "release work" } else { "rollback to work; release work" };
-        Ok(self.connection.execute_batch(end)?)
+        self.connection.prepare_cached("release work")?.execute([])?;
+        Ok(())
     }
 
     fn undo(&mut self) {
@@ -209,7 +241,12 @@ mod tests {
         let writer = writer(Connection::open_in_memory().unwrap());
         // Holds the thread until everything has gathered, so that all shares one transaction.
         let (go, wait) = channel::<()>();
-        let held = writer.hand_in(move |_| wait.recv().map_err(CatalogError::transient));
+        let mut wait = Some(wait);
+        let held = writer.hand_in(move |_| match wait.take() {
+            Some(wait) => wait.recv().map_err(CatalogError::transient),
+            // Done again, because one of the others is undone.
+            None => Ok(()),
+        });
         let good = writer.hand_in(|db| insert(db, 1));
         let bad = writer.hand_in(|db| {
             insert(db, 10)?;

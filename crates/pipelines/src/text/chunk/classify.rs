@@ -5,6 +5,8 @@
 //! worse than none. The caller may know better, or ask somebody who does; then these rules are not
 //! asked.
 
+use std::collections::HashSet;
+
 use super::class::{Class, DocumentType, Domain};
 use super::evidence::{DOMAINS, EVIDENCE, NAMES};
 use crate::text::markdown::{Block, Kind};
@@ -23,7 +25,8 @@ const DOMAIN_WORDS: usize = 3;
 
 /// What a document is, from its file's name and the blocks of its text, or of its first page.
 pub(super) fn classify(text: &str, blocks: &[Block], file_name: &str) -> Class {
-    let sample = words(&text[..text.floor_char_boundary(SAMPLE_BYTES)]);
+    let words = words(&text[..text.floor_char_boundary(SAMPLE_BYTES)]);
+    let sample = Sample::of(&words);
     let document_type = by_extension(file_name)
         .or_else(|| by_evidence(&sample, blocks, file_name))
         .unwrap_or(DocumentType::Other);
@@ -43,15 +46,15 @@ fn by_extension(file_name: &str) -> Option<DocumentType> {
 }
 
 /// The type that most speaks for, if enough does. Of two with as much, the one named first.
-fn by_evidence(sample: &str, blocks: &[Block], file_name: &str) -> Option<DocumentType> {
-    let top = &sample[..sample.floor_char_boundary(TOP_BYTES)];
+fn by_evidence(sample: &Sample<'_>, blocks: &[Block], file_name: &str) -> Option<DocumentType> {
+    let top = &sample.words[..sample.words.floor_char_boundary(TOP_BYTES)];
     let name = words(file_name.rsplit(['/', '\\']).next().unwrap_or_default());
     let clauses = blocks.iter().filter(|block| matches!(block.kind, Kind::Clause { .. })).count();
     let mut best = (ENOUGH - 1, None);
     for &(document_type, phrases) in EVIDENCE {
         let mut weight: u32 = 0;
         for &(phrase, heavy) in phrases {
-            if says(sample, phrase) {
+            if sample.says(phrase) {
                 weight += heavy * if says(top, phrase) { 2 } else { 1 };
             }
         }
@@ -92,15 +95,32 @@ fn of_type(document_type: DocumentType) -> Option<Domain> {
     })
 }
 
-fn by_words(sample: &str) -> Domain {
+fn by_words(sample: &Sample<'_>) -> Domain {
     let mut best = (DOMAIN_WORDS - 1, Domain::General);
     for &(domain, known) in DOMAINS {
-        let said = known.iter().filter(|word| says(sample, word)).count();
+        let said = known.iter().filter(|word| sample.says(word)).count();
         if said > best.0 {
             best = (said, domain);
         }
     }
     best.1
+}
+
+/// Words that are asked for many phrases: those with a word that is not there are not looked for.
+struct Sample<'a> {
+    words: &'a str,
+    each: HashSet<&'a str>,
+}
+
+impl<'a> Sample<'a> {
+    fn of(words: &'a str) -> Sample<'a> {
+        Sample { words, each: words.split(' ').collect() }
+    }
+
+    fn says(&self, phrase: &str) -> bool {
+        phrase.split(' ').all(|word| self.each.contains(word))
+            && (!phrase.contains(' ') || says(self.words, phrase))
+    }
 }
 
 /// The words of a text, small, with one space before and after each.
@@ -190,9 +210,12 @@ mod tests {
             ("invoiced", "invoice", false),
             ("reinvoice, invoice", "invoice", true),
             ("Bill, to", "bill to", true),
+            ("To a bill", "bill to", false),
             ("", "x", false),
         ] {
-            assert_eq!(says(&words(words_of), phrase), want, "{words_of:?}");
+            let words = words(words_of);
+            assert_eq!(says(&words, phrase), want, "{words_of:?}");
+            assert_eq!(Sample::of(&words).says(phrase), want, "{words_of:?}");
         }
     }
 

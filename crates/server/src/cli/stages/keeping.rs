@@ -1,6 +1,7 @@
 //! What stages read and write, at a server.
 
 use futures_util::future::BoxFuture;
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 use uuid::Uuid;
 use windrow_core::Refusal;
@@ -22,6 +23,8 @@ use crate::documents::said;
 
 /// Bytes that a server reads of one call.
 const CALL_MAX: usize = 16 << 20;
+/// Calls about the chunks of one batch that are under way at once.
+const AT_ONCE: usize = 16;
 
 /// What a server keeps.
 #[derive(Clone, Debug)]
@@ -182,11 +185,20 @@ impl Keeping for AtServer {
         })
     }
 
-    fn piece<'a>(&'a self, tenant: &'a str, id: ChunkId) -> Kept<'a, Option<(Piece, Value)>> {
-        Box::pin(async move {
+    fn known_pieces<'a>(
+        &'a self,
+        tenant: &'a str,
+        ids: Vec<ChunkId>,
+    ) -> Kept<'a, Vec<(Piece, Value)>> {
+        let known = move |id: ChunkId| async move {
             let answer = self.read(tenant, Reading::Piece { chunk: Hex(id.0) }).await?;
             let piece = answered!(answer, StageAnswer::Piece { piece } => piece)?;
             piece.map(said::piece_of).transpose().map_err(unread)
+        };
+        Box::pin(async move {
+            let known: Vec<Option<(Piece, Value)>> =
+                stream::iter(ids).map(known).buffered(AT_ONCE).try_collect().await?;
+            Ok(known.into_iter().flatten().collect())
         })
     }
 
@@ -218,6 +230,15 @@ impl Keeping for AtServer {
         let (entities, relationships) = said::graph(said);
         let chunk = Hex(chunk.id.0);
         self.done(tenant, Writing::PutGraph { chunk, entities, relationships })
+    }
+
+    fn put_graphs<'a>(
+        &'a self,
+        tenant: &'a str,
+        said: &'a [(Piece, Extracted)],
+    ) -> BoxFuture<'a, Vec<Result<(), Unkept>>> {
+        let put = move |(chunk, said): &'a (Piece, Extracted)| self.put_graph(tenant, chunk, said);
+        Box::pin(stream::iter(said).map(put).buffered(AT_ONCE).collect())
     }
 
     fn remembered<'a>(

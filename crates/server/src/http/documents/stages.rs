@@ -157,7 +157,7 @@ impl Desk<'_> {
                 StageAnswer::Pieces(pieces?)
             }
             Reading::Piece { chunk } => {
-                let found = keeping.piece(tenant, ChunkId(chunk.0)).await?;
+                let found = keeping.known_pieces(tenant, ids(&[chunk])).await?.pop();
                 let piece = found.map(|(piece, known)| said::piece(piece, Some(&known)));
                 StageAnswer::Piece { piece: piece.transpose()? }
             }

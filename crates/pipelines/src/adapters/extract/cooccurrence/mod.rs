@@ -66,6 +66,10 @@ impl Extractor for Cooccurrence {
         self.limits.text()
     }
 
+    fn is_paid(&self) -> bool {
+        false
+    }
+
     fn extract<'a>(
         &'a self,
         text: &'a str,
