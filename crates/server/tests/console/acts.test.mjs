@@ -26,7 +26,8 @@ async function press(page, name, said, { within = page, asked = null } = {}) {
 async function audited(server, operation, target) {
   const { entries } = await server.get('/audit');
   const named = entries.filter((entry) => entry.operation === operation);
-  const found = named.some(({ targets, outcome }) => outcome === 'done' && targets.includes(target));
+  const isIt = ({ targets, outcome }) => outcome === 'done' && targets.includes(target);
+  const found = named.some(isIt);
   assert.ok(found, `the audit does not name ${operation} of ${target}: ${JSON.stringify(named)}`);
 }
 
@@ -102,10 +103,11 @@ it('a selection is retried, prioritised, cancelled and deleted', async ({ server
   await audited(server, 'DELETE /queue/{id}', second);
 });
 
-it('all that matches is counted, confirmed and done before one’s eyes', async ({ server, open }) => {
-  const many = Array.from({ length: 60 }, (_, number) => ({ key: `${number}` }));
+it('all that matches is counted, confirmed and done before one’s eyes', async (visit) => {
+  const { server, open } = visit;
+  const many = Array.from({ length: 30 }, (_, number) => ({ key: `${number}` }));
   await server.enqueue('many', many);
-  await server.settle(await server.claim('many', 60), 'fail', { error: 'torn' });
+  await server.settle(await server.claim('many', 30), 'fail', { error: 'torn' });
   await server.done('other', {}, 'fail', { error: 'torn' });
   const verbs = [
     ['Retry', 'status:failed queue:many', 'pending'],
@@ -117,17 +119,17 @@ it('all that matches is counted, confirmed and done before one’s eyes', async 
     const page = await open(`/queue?filter=${encodeURIComponent(filter)}`);
     await page.getByLabel('To which items').selectOption('all');
     await page.getByRole('button', { name: verb, exact: true }).click();
-    await page.getByText('60 items match').waitFor();
+    await page.getByText('30 items match').waitFor();
     const counts = async () => (await server.get('/queue/stats?queue=many'))[wanted] ?? 0;
     const before = await counts();
     if (wanted !== 'pending') assert.equal(before, 0, 'counting does nothing');
-    await page.getByRole('button', { name: `${verb} 60 items` }).click();
-    await page.getByText('60 done').waitFor();
-    await page.getByRole('img', { name: '60 of 60' }).waitFor();
+    await page.getByRole('button', { name: `${verb} 30 items` }).click();
+    await page.getByText('30 done').waitFor();
+    await page.getByRole('img', { name: '30 of 30' }).waitFor();
     await page.locator('.badge.done').waitFor();
     if (verb === 'Retry') await screenshot(page, 'console-operation-done');
     const left = await server.get('/queue/stats?queue=many');
-    assert.equal(wanted ? left[wanted] : left.total ?? left.cancelled, wanted ? 60 : 0, verb);
+    assert.equal(wanted ? left[wanted] : left.total ?? left.cancelled, wanted ? 30 : 0, verb);
     const operation = new URL(page.url()).pathname.split('/').at(-1);
     await audited(server, 'POST /operations', operation);
     await page.close();
@@ -148,7 +150,8 @@ it('the monitor pauses, resumes, and limits a queue', async ({ server, open }) =
   await press(page, 'Resume', 'It hands out work again.', { within: levers });
   assert.deepEqual((await queue()).paused, []);
   await audited(server, 'POST /queues/{queue}/resume', 'levers');
-  const [group, rate] = [levers.getByRole('spinbutton').first(), levers.getByRole('spinbutton').last()];
+  const fields = levers.getByRole('spinbutton');
+  const [group, rate] = [fields.first(), fields.last()];
   await group.fill('3');
   await press(page, 'Set', 'It holds from the next claim on.', { within: levers });
   assert.equal((await queue()).settings.group_limit, 3);

@@ -59,13 +59,15 @@ async function ofItems(server) {
   const thumbs = Array.from({ length: 40 }, (_, number) => thumb(number));
   await server.enqueue('thumbs', thumbs);
   const worker = { worker: 'thumbs-1' };
-  await server.settle(await server.claim('thumbs', 24, worker), 'complete', { result: { width: 320 } });
+  const made = await server.claim('thumbs', 24, worker);
+  await server.settle(made, 'complete', { result: { width: 320 } });
   const failing = await server.claim('thumbs', 6, worker);
   await server.settle(failing, 'fail', { error: 'no space left on device' });
   await server.settle(await server.claim('thumbs', 2, worker), 'skip', { reason: 'no picture' });
   const running = await server.claim('thumbs', 3, { worker: 'thumbs-2' });
   const mail = { kind: 'mail', source_type: 'email', source_info: 'Invoice 2031 from Acme' };
-  await server.done('mail', { ...mail, key: 'a' }, 'fail', { error: 'the attachment is encrypted' });
+  const error = 'the attachment is encrypted';
+  await server.done('mail', { ...mail, key: 'a' }, 'fail', { error });
   const [cancelled] = await server.enqueue('mail', [{ ...mail, key: 'b' }, { ...mail, key: 'c' }]);
   await server.call('POST', `/queue/${cancelled.id}/cancel`);
   const stuck = await server.enqueue('reports', { kind: 'report', source_info: 'Quarter 3' });
@@ -78,7 +80,8 @@ async function ofTree(server) {
   const route = [{ name: 'unpack', below: ['row'] }, 'sum'];
   const { id } = await server.enqueue('imports', { source_info: 'prices.csv', route });
   const claim = await server.claim('imports');
-  const child = (ordinal) => ({ ordinal, kind: 'row', route: ['row'], ref: `row ${ordinal}`, payload: ordinal });
+  const row = { kind: 'row', route: ['row'] };
+  const child = (ordinal) => ({ ...row, ordinal, ref: `row ${ordinal}`, payload: ordinal });
   await server.settle(claim, 'split', { children: [1, 2, 3].map(child) });
   await server.settle(await server.claim('imports', 1));
   return { parent: id };
@@ -87,7 +90,7 @@ async function ofTree(server) {
 /** People and places that are named together, for a graph that is worth a look. */
 const ENGINE = `# The engine
 
-Ada Lovelace met Charles Babbage in London. Charles Babbage showed Ada Lovelace the Difference Engine.
+Ada Lovelace met Charles Babbage in London. Charles Babbage showed her the Difference Engine.
 
 Mary Somerville introduced Ada Lovelace to Charles Babbage. Mary Somerville lived in London.
 

@@ -54,11 +54,12 @@ function item(one, at) {
 }
 
 async function fill(server) {
-  const documents = ofDocuments(server);
   const items = await ofItems(server);
   const heaps = await ofHeaps(server);
   await ofSchedules(server);
-  return { items, heaps, documents: await documents };
+  // Last, because items are claimed from all queues, and so would documents be.
+  const documents = await ofDocuments(server);
+  return { items, heaps, documents };
 }
 
 /** Every text in every field, half of them failed with it, half of them done. */
@@ -74,7 +75,8 @@ async function ofItems(server) {
     const error = { outcome: 'fail', error: fitting(one.text, ERROR, false) };
     const result = { outcome: 'complete', result: { [one.text]: one.text } };
     const skip = { outcome: 'skip', reason: fitting(one.text, TEXT, false) };
-    const settled = claim.items.map(({ id }, of) => ({ id, ...[error, result, skip, error][of % 4] }));
+    const endings = [error, result, skip, error];
+    const settled = claim.items.map(({ id }, of) => ({ id, ...endings[of % 4] }));
     const answers = await server.call('POST', `/leases/${claim.lease}/settle`, { items: settled });
     assert.deepEqual(answers.filter(({ error }) => error), []);
   }
@@ -229,8 +231,10 @@ it.once('what a form says leads nowhere else', async (visit) => {
   const headers = { origin: server.url, 'sec-fetch-site': 'same-origin' };
   for (const { text } of hostileOf({ longest: 600 })) {
     for (const path of ['/theme', '/act', '/operations']) {
-      const body = new URLSearchParams({ back: text, then: text, do: text, theme: text, verb: text });
-      const answer = await fetch(`${server.url}${path}`, { method: 'POST', headers, body, redirect: 'manual' });
+      const fields = ['back', 'then', 'do', 'theme', 'verb'].map((field) => [field, text]);
+      const sent = { method: 'POST', headers, redirect: 'manual' };
+      const body = new URLSearchParams(fields);
+      const answer = await fetch(`${server.url}${path}`, { ...sent, body });
       assert.equal(answer.status, 303, `${path} with ${text}`);
       const to = new URL(answer.headers.get('location'), `${server.url}${path}`);
       assert.equal(to.origin, server.url, `${path} with ${text}`);

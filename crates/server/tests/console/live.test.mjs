@@ -11,7 +11,8 @@ const rowOf = (page, id) => page.locator(`tr[data-key="${id}"]`);
 /** Marks a page, so that it can be seen whether it was loaded again. */
 async function marked(page) {
   await page.evaluate(() => (window.isSame = true));
-  return async () => assert.equal(await page.evaluate(() => window.isSame), true, 'it was loaded again');
+  const isSame = () => page.evaluate(() => window.isSame);
+  return async () => assert.equal(await isSame(), true, 'it was loaded again');
 }
 
 it('what is enqueued and settled elsewhere is on the page', async ({ server, open }) => {

@@ -1,4 +1,4 @@
-// What an item holds is shown as it is: exactly, but for what nobody is to see, and not without end.
+// What an item holds is shown as it is: exactly, but for what nobody is to see, and not endlessly.
 
 import assert from 'node:assert/strict';
 import { rig } from './rig.mjs';
@@ -12,8 +12,10 @@ it.once('what is secret by its name is shown nowhere', async ({ server, open }) 
   const secret = 'swordfish';
   const payload = { password: secret, deep: [{ API_KEY: { nested: secret } }], plain: 'herring' };
   const result = { access_token: secret, ok: 'cod' };
-  const id = await server.done('secret', { payload, metadata: { cookie: secret } }, 'complete', { result });
-  for (const [tab, words] of [['raw', 'herring'], ['extracted', 'cod'], ['error', ''], ['events', '']]) {
+  const item = { payload, metadata: { cookie: secret } };
+  const id = await server.done('secret', item, 'complete', { result });
+  const tabs = { raw: 'herring', extracted: 'cod', error: '', events: '' };
+  for (const [tab, words] of Object.entries(tabs)) {
     const page = await open(`/queue/${id}?tab=${tab}`);
     const html = await page.content();
     assert.ok(html.includes(words) && !html.includes(secret), `${tab} shows the secret`);
@@ -39,8 +41,8 @@ it('numbers are shown digit by digit', async ({ server, open }) => {
 it('a payload of a megabyte makes no page of a megabyte', async ({ server, open }) => {
   const { id } = await server.enqueue('large', { payload: { rows: 'x '.repeat(524_288) } });
   for (const path of [`/queue/${id}`, `/queue/${id}?tab=raw`, '/queue?filter=queue%3Alarge']) {
-    const page = await open(path);
-    assert.ok((await page.content()).length < PAGE_MAX, `${path} is ${(await page.content()).length}`);
+    const { length } = await (await open(path)).content();
+    assert.ok(length < PAGE_MAX, `${path} has ${length} letters`);
   }
   // As many as are not kept beside their item.
   const inline = await server.enqueue('large', { payload: Array.from({ length: 3000 }, () => 1) });

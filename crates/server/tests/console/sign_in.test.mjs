@@ -57,7 +57,8 @@ it('a page leads to where one signs in, and back', async ({ server, open, take }
 
 it.once('nobody is led elsewhere by an address', async ({ server, open }) => {
   const token = await server.token('viewer');
-  for (const to of ['//evil.example', 'https://evil.example/', '\\\\evil.example', '../..//evil.example']) {
+  const evil = ['//evil.example', 'https://evil.example/', '\\\\evil.example', '..//evil.example'];
+  for (const to of evil) {
     const page = await open(`/sign-in?to=${encodeURIComponent(to)}`);
     await signIn(page, token);
     await page.getByRole('heading', { name: 'Overview' }).waitFor();
@@ -69,7 +70,8 @@ it('a viewer reads, and can press nothing', async (visit) => {
   const { server, open, take } = visit;
   const id = await server.done('viewed', {}, 'fail', { error: 'torn' });
   const page = await signedIn(visit, 'viewer');
-  for (const path of ['/', '/queue', `/queue/${id}`, '/workers', '/schedules', '/documents', '/sources']) {
+  const names = ['', 'queue', `queue/${id}`, 'workers', 'schedules', 'documents', 'sources'];
+  for (const path of names.map((name) => `/${name}`)) {
     await page.goto(`${server.url}${path}`);
     await page.getByRole('main').waitFor();
     const forms = page.locator('main form[method=post] button:visible');
@@ -160,10 +162,12 @@ it('a session looks, and acts only by forms of this server', async (visit) => {
     { 'sec-fetch-site': 'same-site' },
     { 'sec-fetch-site': 'none' },
   ];
+  const acts = ['act', 'operations', 'operations/confirm', 'admin/rate', 'theme', 'sign-out'];
   for (const headers of evil) {
-    for (const path of ['/act', '/operations', '/operations/confirm', '/admin/rate', '/theme', '/sign-out']) {
+    for (const path of acts.map((name) => `/${name}`)) {
       const answer = await form(page, path, cancel, headers);
-      assert.ok([403, 421].includes(answer.status), `${path} ${JSON.stringify(headers)}: ${answer.status}`);
+      const what = `${path} ${JSON.stringify(headers)}: ${answer.status}`;
+      assert.ok([403, 421].includes(answer.status), what);
       assert.equal(answer.headers.get('set-cookie'), null);
     }
   }
