@@ -102,7 +102,7 @@ fn tested(stores: &[Store], files: &[PathBuf]) -> anyhow::Result<()> {
             Store::Embedded => node::node(),
             Store::Postgres => within_postgres()?,
         };
-        command.args(["--test", "--test-concurrency=1", "--test-reporter=spec", TEST_TIMEOUT]);
+        command.args(["--test", "--test-concurrency=2", "--test-reporter=spec", TEST_TIMEOUT]);
         command.args(files).current_dir(cargo::root()).env("WINDROW_BIN", &server);
         command.env(SCREENSHOTS, screenshots(*store));
         eprintln!("\nconsole on {}", store.name());

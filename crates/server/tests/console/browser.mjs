@@ -165,18 +165,19 @@ export class Visit {
 }
 
 /** What axe finds that hinders people is an error: `serious` and `critical`. Gives all it found. */
-export async function axe(page, { without = [], within = null } = {}) {
+export async function axe(page, { without = [], within = null, only = null } = {}) {
   const source = readFileSync(packages().resolve('axe-core/axe.min.js'), 'utf8');
   // Not as an element of the page, which its policy would refuse.
   await page.evaluate(source);
   const found = await page.evaluate(
-    async ({ without, within }) => {
+    async ({ without, within, only }) => {
       const rules = Object.fromEntries(without.map((rule) => [rule, { enabled: false }]));
       const what = within ?? document;
-      const options = { resultTypes: ['violations'], rules, preload: false };
+      const some = only ? { runOnly: only } : {};
+      const options = { resultTypes: ['violations'], rules, preload: false, ...some };
       return (await window.axe.run(what, options)).violations;
     },
-    { without, within },
+    { without, within, only },
   );
   const isGrave = ({ impact }) => impact === 'serious' || impact === 'critical';
   const lines = found.filter(isGrave).map(({ impact, id, help, nodes }) => {
