@@ -1,9 +1,9 @@
 //! Linking: what a chunk is about goes into the graph.
 //!
-//! What a model extracted is remembered by the text, because it is paid for each. What costs nothing
-//! is read anew, and many chunks at a time: each is answered for by itself, so that one that is gone
-//! or bad takes no other with it. Chunks that have nothing to say (rows of figures, forms) are
-//! skipped, with the reason.
+//! What a model extracted is remembered by the text, because it is paid for each. What costs
+//! nothing is read anew, and many chunks at a time: each is answered for by itself, so that one
+//! that is gone or bad takes no other with it. Chunks that have nothing to say (rows of figures,
+//! forms) are skipped, with the reason.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;

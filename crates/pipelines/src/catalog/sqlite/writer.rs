@@ -2,9 +2,9 @@
 //!
 //! One that fails undoes nothing of the others: if it had written something, everything is undone
 //! and done again, each in a savepoint of its own. That is seldom, and savepoints are dear: the
-//! full-text index writes what it has gathered at each. While one commit waits for the disk the next
-//! work gathers; there is no timer. After a commit that the disk refused nothing is written any
-//! more, because nobody knows what the disk has.
+//! full-text index writes what it has gathered at each. While one commit waits for the disk the
+//! next work gathers; there is no timer. After a commit that the disk refused nothing is written
+//! any more, because nobody knows what the disk has.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
