@@ -17,8 +17,11 @@ pub(crate) const POLICY: &str = "default-src 'none'; script-src 'self'; style-sr
                                  img-src 'self'; connect-src 'self'; form-action 'self'; \
                                  frame-ancestors 'none'; base-uri 'none'";
 
+/// A page by its way, its name, and the role that it takes.
+type Place = (&'static str, &'static str, Role);
+
 /// Where one can go, with the role that it takes. What comes later finds its place here.
-const PLACES: [(&str, &[(&str, &str, Role)]); 3] = [
+const PLACES: [(&str, &[Place]); 3] = [
     (
         "Work",
         &[

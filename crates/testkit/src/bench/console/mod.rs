@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::net::Shutdown;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -148,7 +148,7 @@ fn document(line: &mut Line, pages: usize) -> anyhow::Result<String> {
 }
 
 /// Every page, over much.
-fn pages(program: &PathBuf, asked: &Asked) -> anyhow::Result<Vec<Row>> {
+fn pages(program: &Path, asked: &Asked) -> anyhow::Result<Vec<Row>> {
     let many = |many: usize| if asked.quick { many / 10 } else { many };
     let windrow = Windrow::start(program, On::Directory)?;
     let mut line = Line::to(&windrow.url())?;
@@ -203,7 +203,7 @@ fn pages(program: &PathBuf, asked: &Asked) -> anyhow::Result<Vec<Row>> {
 }
 
 /// What open consoles cost those who work.
-fn cost(program: &PathBuf, asked: &Asked) -> anyhow::Result<Row> {
+fn cost(program: &Path, asked: &Asked) -> anyhow::Result<Row> {
     let windrow = Windrow::start(program, On::Directory)?;
     let url = windrow.url();
     let mut line = Line::to(&url)?;
