@@ -67,10 +67,14 @@ fn with_nothing_failed_strict_is_content() {
     let well = ran(&mut windrow(&home, &["up", "--once", "--strict", "notes"]));
     assert_eq!(well.code, Some(0), "{}{}", well.out, well.err);
     says(&well.out, &["1 added", "1 document (1 live): 1 page, 1 chunk", "left out: 1 hidden"]);
-    // The same text under another name: its page and what it is about are remembered.
-    std::fs::copy(home.0.join("notes/a.md"), home.0.join("notes/b.md")).unwrap();
+    // The same pages under another name are remembered; of a text there is nothing to remember.
+    let trials = examples().join("inbox/sourdough-trials.pdf");
+    std::fs::copy(&trials, home.0.join("notes/b.pdf")).unwrap();
+    let read = ran(&mut windrow(&home, &["up", "--once", "notes"]));
+    assert!(read.out.contains("1 added") && !read.out.contains("remembered"), "{}", read.out);
+    std::fs::copy(&trials, home.0.join("notes/c.pdf")).unwrap();
     let again = ran(&mut windrow(&home, &["up", "--once", "notes"]));
-    says(&again.out, &["1 added", "remembered from before, and not done again: ", "1 page"]);
+    says(&again.out, &["1 added", "remembered from before, and not done again: ", "2 pages"]);
     std::fs::write(home.0.join("notes/a.md"), "# Apples\n\nThey went into the press.").unwrap();
     let changed = ran(&mut windrow(&home, &["up", "--once", "notes/a.md", "notes"]));
     says(&changed.out, &["1 added, 1 changed"]);
