@@ -8,7 +8,8 @@
 //! # For whoever adds a route
 //!
 //! 1. Add an `Operation` with its role to `http/operations.rs`, or, if it is not under `/api/v1`,
-//!    a `Plain` route to `http/connection.rs`. A route that is in neither does not answer.
+//!    a `Plain` route to `http/connection.rs`, or a page to `console/mod.rs`. A route that is in
+//!    none of them does not answer.
 //! 2. Take [`Scoped`] as an argument of the handler instead of the queue. It has the verbs of the
 //!    queue, and each shows and touches only what the caller may:
 //!

@@ -4,7 +4,7 @@
 //! the question; pressing again does it, and the same page shows how far it is.
 
 use axum::body::Bytes;
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 use maud::{Markup, html};
 use serde_json::{Value, json};
 use windrow_wire::filter::written;
@@ -56,16 +56,11 @@ pub(super) async fn begin(view: View, body: Bytes) -> Result<Response, Failed> {
         wanted["all"] = json!(true);
     }
     priority(&sent, verb, &mut wanted);
-    let ask = Ask::post(&["operations"]).json(&wanted);
-    let begun = match view.see(ask.map_err(|error| Failed::malformed(error.to_string()))?).await {
-        Ok(begun) => begun,
-        Err(failed) => {
-            let mut response = see_other(&view.to(sent.page("back").unwrap_or_default()));
-            say(response.headers_mut(), &format!("Not done: {}", failed.detail()));
-            return Ok(response);
-        }
-    };
-    Ok(see_other(&view.to(way(&["operations", text(&begun, "id")]))).into_response())
+    Ok(started(&view, &wanted).await.unwrap_or_else(|failed| {
+        let mut response = see_other(&view.to(sent.page("back").unwrap_or_default()));
+        say(response.headers_mut(), &format!("Not done: {}", failed.detail()));
+        response
+    }))
 }
 
 fn priority(sent: &Sent, verb: &str, wanted: &mut Value) {
@@ -179,37 +174,38 @@ fn shown(view: &View, operation: &Value, name: &str) -> Markup {
 
 /// The button that does what was counted.
 fn again(view: &View, operation: &Value, name: &str, matched: u64) -> Markup {
-    let filter = said(&operation["filter"]);
     html! {
         form.act method="post" action=(view.to("operations/confirm")) {
-            input type="hidden" name="verb" value=(text(operation, "verb"));
-            input type="hidden" name="filter" value=(filter);
-            @if let Some(priority) = operation["priority"].as_u64() {
-                input type="hidden" name="priority" value=(priority);
-            }
+            input type="hidden" name="of" value=(text(operation, "id"));
             button.strong type="submit" { (name) " " (grouped(matched)) " items" }
         }
     }
 }
 
-/// Does it.
+/// Does what was counted, to what the count says that it was about and to nothing else.
 pub(super) async fn confirm(view: View, body: Bytes) -> Result<Response, Failed> {
     let sent = Sent::read(&body);
-    let verb = sent.get("verb").unwrap_or_default();
-    let filter = sent.get("filter").unwrap_or_default();
-    let mut wanted = json!({ "verb": verb, "filter": filter });
-    if filter.is_empty() {
+    let of = sent.get("of").ok_or_else(|| Failed::malformed("the form names no count"))?;
+    let counted = view.see(Ask::get(&["operations", of])).await?;
+    let mut wanted = json!({ "verb": counted["verb"], "filter": counted["filter"] });
+    if counted["filter"].as_object().is_some_and(serde_json::Map::is_empty) {
         wanted["all"] = json!(true);
     }
-    priority(&sent, verb, &mut wanted);
-    let ask = Ask::post(&["operations"]).json(&wanted);
+    if !counted["priority"].is_null() {
+        wanted["priority"] = counted["priority"].clone();
+    }
+    started(&view, &wanted).await
+}
+
+/// Begins an operation, and leads to its page.
+async fn started(view: &View, wanted: &Value) -> Result<Response, Failed> {
+    let ask = Ask::post(&["operations"]).json(wanted);
     let begun = view.see(ask.map_err(|error| Failed::malformed(error.to_string()))?).await?;
-    Ok(see_other(&view.to(way(&["operations", text(&begun, "id")]))).into_response())
+    Ok(see_other(&view.to(way(&["operations", text(&begun, "id")]))))
 }
 
 /// A filter by its fields, as people write it.
 fn said(filter: &Value) -> String {
     serde_json::from_value::<Filter>(filter.clone())
-        .map(|filter| written(&filter))
-        .unwrap_or_default()
+        .map_or_else(|_| filter.to_string(), |filter| written(&filter))
 }

@@ -285,3 +285,17 @@ it('what is kept is set, and the audit is shown', async ({ server, open }) => {
   await page.getByText('PATCH /admin/settings/queue').first().waitFor();
   await axe(page);
 });
+
+it('a form that names no count touches nothing', async ({ server }) => {
+  const { id } = await server.enqueue('untouched');
+  for (const body of ['verb=delete', 'verb=cancel&filter=', 'of=&verb=cancel']) {
+    const reply = await fetch(`${server.url}/operations/confirm`, {
+      method: 'POST',
+      headers: { origin: server.url, 'content-type': 'application/x-www-form-urlencoded' },
+      body,
+      redirect: 'manual',
+    });
+    assert.ok(reply.status >= 400, `${body}: ${reply.status}`);
+  }
+  assert.equal((await server.get(`/queue/${id}`)).status, 'pending');
+});
