@@ -44,23 +44,17 @@ pub(crate) const BENCH: Verb = Verb {
     summary: "measures Windrow beside the limit of the machine, and beside its peers",
     help: None,
     run: |words| {
-        if words.first().is_some_and(|bench| bench == "postgres") {
-            return bench_postgres(words);
+        match words.first().and_then(|bench| bench.to_str()) {
+            Some("postgres") => return bench_postgres(words),
+            Some("wire") => return bench_wire(words),
+            Some("clients" | "console") => build_windrow()?,
+            Some("documents") => {
+                setup::ensure(&[Need::Poppler, Need::Tesseract])?;
+                build_windrow()?;
+            }
+            // The bench runs the limit as a program of its own, which lies beside it.
+            _ => build("limit")?,
         }
-        if words.first().is_some_and(|bench| bench == "wire") {
-            return bench_wire(words);
-        }
-        if words.first().is_some_and(|bench| bench == "clients") {
-            build_windrow()?;
-            return testkit("bench", words);
-        }
-        if words.first().is_some_and(|bench| bench == "documents") {
-            setup::ensure(&[Need::Poppler, Need::Tesseract])?;
-            build_windrow()?;
-            return testkit("bench", words);
-        }
-        // The bench runs the limit as a program of its own, which lies beside it.
-        build("limit")?;
         testkit("bench", words)
     },
 };
