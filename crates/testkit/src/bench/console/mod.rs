@@ -140,6 +140,7 @@ fn document(line: &mut Line, pages: usize) -> anyhow::Result<String> {
     let id = added["id"].as_str().context("no document")?.to_owned();
     loop {
         let document = line.call("GET", &format!("/documents/{id}"), &Value::Null)?;
+        anyhow::ensure!(document["state"] != "failed", "it could not be built: {document}");
         if document["state"] == "live" {
             return Ok(id);
         }
@@ -153,7 +154,7 @@ fn pages(program: &Path, asked: &Asked) -> anyhow::Result<Vec<Row>> {
     let windrow = Windrow::start(program, On::Directory)?;
     let mut line = Line::to(&windrow.url())?;
     let failed = fill(&mut line, "failing", FAILED)?;
-    let error = json!({ "outcome": "fail", "error": { "message": "no space left on device 7" } });
+    let error = json!({ "outcome": "fail", "error": "no space left on device 7" });
     settle(&mut line, "failing", FAILED, &error)?;
     let one = fill(&mut line, "many", many(ITEMS))?;
     eprintln!("a document of {} pages", many(PAGES));
