@@ -5,7 +5,7 @@
 //! said about an entity belongs to the chunk that says it, and goes with that chunk; an entity of
 //! which nothing is said any more goes too.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 
 use sha2::{Digest as _, Sha256};
@@ -24,9 +24,14 @@ pub struct EntityId(pub [u8; 16]);
 impl EntityId {
     /// The id of the entity that a name stands for.
     pub fn of(scope: &Scope, called: &Called) -> EntityId {
+        let (kind, name) = called.normalised();
+        EntityId::normal(scope, &kind, &name)
+    }
+
+    /// The same, of what is normalised already.
+    fn normal(scope: &Scope, kind: &str, name: &str) -> EntityId {
         let mut sum = Sha256::new();
-        let name = normalised(&called.name);
-        for part in [&scope.tenant, &scope.collection, &normalised(&called.kind), &name] {
+        for part in [&*scope.tenant, &*scope.collection, kind, name] {
             sum.update((part.len() as u64).to_be_bytes());
             sum.update(part.as_bytes());
         }
@@ -70,6 +75,11 @@ impl Called {
     /// Something of this kind and name.
     pub fn new(kind: impl Into<String>, name: impl Into<String>) -> Called {
         Called { kind: kind.into(), name: name.into() }
+    }
+
+    /// Its kind and name, normalised.
+    fn normalised(&self) -> (String, String) {
+        (normalised(&self.kind), normalised(&self.name))
     }
 
     fn check(&self) -> Result<(), CatalogError> {
@@ -116,51 +126,82 @@ pub struct NewGraph {
     pub relationships: Vec<NewRelationship>,
 }
 
-/// A mention as a row has it.
+/// An entity as one chunk has it.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct MentionRow {
-    pub(super) entity: EntityId,
+pub(super) struct Thing {
+    /// Normalised, and the name as well: together they say which entity it is.
     pub(super) kind: String,
     pub(super) normalised: String,
+    /// As it is written.
     pub(super) name: String,
     pub(super) description: String,
     pub(super) score: f64,
 }
 
-/// A relationship as a row has it.
+/// A relationship as one chunk has it. Its ends are two of the things, by their places.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct RelationshipRow {
-    pub(super) source: EntityId,
-    pub(super) target: EntityId,
+pub(super) struct Related {
+    pub(super) source: usize,
+    pub(super) target: usize,
     pub(super) kind: String,
     pub(super) description: String,
     pub(super) weight: f64,
 }
 
-/// What a chunk says, once each and by id.
+/// What a chunk says, once each, before it is known in which collection.
 #[derive(Clone, PartialEq, Default, Debug)]
-pub(super) struct GraphRows {
-    pub(super) mentions: Vec<MentionRow>,
-    pub(super) relationships: Vec<RelationshipRow>,
+pub(super) struct Gathered {
+    things: Vec<Thing>,
+    relationships: Vec<Related>,
+}
+
+/// What a chunk says, by ids: mentions by entity, and relationships by source, target and kind.
+/// Their ends are places of mentions.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub(super) struct GraphRows<'a> {
+    pub(super) mentions: Vec<(EntityId, &'a Thing)>,
+    pub(super) relationships: Vec<(usize, usize, &'a Related)>,
+}
+
+impl Gathered {
+    /// What goes into the tables of a collection.
+    pub(super) fn rows(&self, scope: &Scope) -> GraphRows<'_> {
+        let id = |thing: &Thing| EntityId::normal(scope, &thing.kind, &thing.normalised);
+        let mut mentions: Vec<(EntityId, usize)> =
+            self.things.iter().enumerate().map(|(at, thing)| (id(thing), at)).collect();
+        mentions.sort_unstable();
+        let mut places = vec![0; mentions.len()];
+        for (place, (_, at)) in mentions.iter().enumerate() {
+            places[*at] = place;
+        }
+        let mut relationships: Vec<(usize, usize, &Related)> = self
+            .relationships
+            .iter()
+            .map(|row| (places[row.source], places[row.target], row))
+            .collect();
+        relationships.sort_by(|a, b| (a.0, a.1, &a.2.kind).cmp(&(b.0, b.1, &b.2.kind)));
+        let mentions = mentions.into_iter().map(|(id, at)| (id, &self.things[at])).collect();
+        GraphRows { mentions, relationships }
+    }
 }
 
 impl NewGraph {
     pub(super) fn check(&self) -> Result<(), CatalogError> {
         count("entities of a chunk", self.entities.len(), GRAPH_MAX)?;
         count("relationships of a chunk", self.relationships.len(), GRAPH_MAX)?;
-        let mut mentioned = std::collections::HashSet::new();
+        let mut mentioned = HashSet::new();
         for entity in &self.entities {
             entity.called.check()?;
             text("a description", &entity.description, REASON_BYTES_MAX)?;
             finite("a score", entity.score)?;
-            mentioned.insert((normalised(&entity.called.kind), normalised(&entity.called.name)));
+            mentioned.insert(entity.called.normalised());
         }
         for relationship in &self.relationships {
             name("the kind of a relationship", &relationship.kind, NAME_BYTES_MAX)?;
             text("a description", &relationship.description, REASON_BYTES_MAX)?;
             finite("a weight", relationship.weight)?;
             for end in [&relationship.source, &relationship.target] {
-                if !mentioned.contains(&(normalised(&end.kind), normalised(&end.name))) {
+                if !mentioned.contains(&end.normalised()) {
                     let why =
                         format!("a relationship names `{}`, which is not mentioned", end.name);
                     return Err(CatalogError::Bad { why });
@@ -170,47 +211,58 @@ impl NewGraph {
         Ok(())
     }
 
-    /// What goes into the tables. Of what is said twice the stronger stays.
-    pub(super) fn rows(&self, scope: &Scope) -> GraphRows {
-        let mut mentions: BTreeMap<EntityId, MentionRow> = BTreeMap::new();
-        // Relationships call most of their ends as the entities are called, and an id takes long.
-        let mut ids: HashMap<&Called, EntityId> = HashMap::new();
+    /// Everything once. Of what is said twice the stronger stays.
+    pub(super) fn gathered(&self) -> Gathered {
+        let mut all = Gathered::default();
+        let mut places: HashMap<(String, String), usize> = HashMap::new();
+        // Relationships call most of their ends as the entities are called.
+        let mut called_so: HashMap<&Called, usize> = HashMap::new();
         for NewEntity { called, description, score } in &self.entities {
-            let entity = EntityId::of(scope, called);
-            ids.insert(called, entity);
-            let row = MentionRow {
-                entity,
-                kind: normalised(&called.kind),
-                normalised: normalised(&called.name),
-                name: called.name.clone(),
-                description: description.clone(),
-                score: *score,
-            };
-            let is_stronger = |old: &MentionRow| {
-                (row.score, &old.name, &old.description) > (old.score, &row.name, &row.description)
-            };
-            if mentions.get(&entity).is_none_or(is_stronger) {
-                mentions.insert(entity, row);
+            let (kind, normalised) = called.normalised();
+            let (name, description) = (called.name.clone(), description.clone());
+            let key = (kind.clone(), normalised.clone());
+            let thing = Thing { kind, normalised, name, description, score: *score };
+            let place = *places.entry(key).or_insert(all.things.len());
+            called_so.insert(called, place);
+            match all.things.get_mut(place) {
+                None => all.things.push(thing),
+                Some(old) => {
+                    let is_stronger = (thing.score, &old.name, &old.description)
+                        > (old.score, &thing.name, &thing.description);
+                    if is_stronger {
+                        *old = thing;
+                    }
+                }
             }
         }
-        let id = |called| ids.get(called).copied().unwrap_or_else(|| EntityId::of(scope, called));
-        let mut relationships: BTreeMap<_, RelationshipRow> = BTreeMap::new();
+        let place = |called: &Called| match called_so.get(called) {
+            Some(place) => Some(*place),
+            None => places.get(&called.normalised()).copied(),
+        };
+        let mut known: HashMap<(usize, usize, &str), usize> = HashMap::new();
         for new in &self.relationships {
-            let (source, target) = (id(&new.source), id(&new.target));
-            let NewRelationship { kind, description, weight, .. } = new.clone();
-            let key = (source, target, kind.clone());
-            let row = RelationshipRow { source, target, kind, description, weight };
-            let is_stronger = |old: &RelationshipRow| {
-                (row.weight, &old.description) > (old.weight, &row.description)
+            // Both are there: `check` has looked.
+            let ends = (place(&new.source), place(&new.target));
+            let (Some(source), Some(target)) = ends else { continue };
+            let NewRelationship { kind, description, weight, .. } = new;
+            let row = Related {
+                source,
+                target,
+                kind: kind.clone(),
+                description: description.clone(),
+                weight: *weight,
             };
-            if relationships.get(&key).is_none_or(is_stronger) {
-                relationships.insert(key, row);
+            let at = *known.entry((source, target, kind)).or_insert(all.relationships.len());
+            match all.relationships.get_mut(at) {
+                None => all.relationships.push(row),
+                Some(old) => {
+                    if (row.weight, &old.description) > (old.weight, &row.description) {
+                        *old = row;
+                    }
+                }
             }
         }
-        GraphRows {
-            mentions: mentions.into_values().collect(),
-            relationships: relationships.into_values().collect(),
-        }
+        all
     }
 }
 
@@ -338,13 +390,24 @@ mod tests {
         let mut back = there.clone();
         back.entities.reverse();
         back.relationships.reverse();
+        let (there, back) = (there.gathered(), back.gathered());
         let rows = there.rows(&scope);
-        assert_eq!(rows, back.rows(&scope));
-        let names: Vec<&str> = rows.mentions.iter().map(|row| row.name.as_str()).collect();
+        let said = |rows: &GraphRows<'_>| {
+            let ends = |(source, target, row): &(usize, usize, &Related)| {
+                (*source, *target, row.kind.clone(), row.weight)
+            };
+            let relationships: Vec<_> = rows.relationships.iter().map(ends).collect();
+            (
+                rows.mentions.iter().map(|(id, thing)| (*id, (*thing).clone())).collect::<Vec<_>>(),
+                relationships,
+            )
+        };
+        assert_eq!(said(&rows), said(&back.rows(&scope)));
+        let names: Vec<&str> = rows.mentions.iter().map(|(_, row)| row.name.as_str()).collect();
         assert_eq!(rows.mentions.len(), 2, "{names:?}");
         assert!(names.contains(&"ADA"), "{names:?}");
-        assert_eq!(rows.relationships.len(), 1);
-        assert_eq!(rows.relationships[0].weight, 2.0);
+        let [(source, target, knows)] = &rows.relationships[..] else { panic!("{rows:?}") };
+        assert_eq!((names[*source], names[*target], knows.weight), ("ADA", "Bob", 2.0));
     }
 
     #[test]

@@ -263,6 +263,16 @@ pub trait Catalog: fmt::Debug + Send + Sync {
     /// Keeps vectors of chunks. Says how many of the chunks are there.
     fn put_vectors(&self, vectors: Vec<NewVector>) -> Answer<'_, u32>;
 
+    /// Keeps vectors of chunks, and notes by which embedder they are: [`Catalog::put_vectors`] and
+    /// [`Catalog::mark_embedded`], at once where that saves something.
+    fn put_embedded<'a>(&'a self, vectors: Vec<NewVector>, by: &'a str) -> Answer<'a, u32> {
+        let ids = vectors.iter().map(|vector| vector.chunk).collect();
+        Box::pin(async move {
+            self.put_vectors(vectors).await?;
+            self.mark_embedded(ids, by).await
+        })
+    }
+
     /// What happened to vectors after a cursor, oldest first.
     fn vectors_since(&self, after: VectorCursor, limit: u32) -> Answer<'_, VectorsSince>;
 

@@ -63,7 +63,7 @@ impl AtHand {
         by: &str,
     ) -> Result<Vec<ChunkId>, Unkept> {
         let ids: Vec<ChunkId> = vectors.iter().map(|(chunk, _)| chunk.id).collect();
-        match &self.vectors {
+        let marked = match &self.vectors {
             Some(store) => {
                 let tenant: Arc<str> = tenant.into();
                 let point = |(chunk, vector): (Piece, Vec<f32>)| {
@@ -79,14 +79,14 @@ impl AtHand {
                 };
                 let points: Vec<_> = vectors.into_iter().map(point).collect();
                 store.put(&points).await?;
+                self.catalog.mark_embedded(ids.clone(), by).await?
             }
             None => {
                 let new =
                     |(chunk, vector): (Piece, Vec<f32>)| NewVector { chunk: chunk.id, vector };
-                self.catalog.put_vectors(vectors.into_iter().map(new).collect()).await?;
+                self.catalog.put_embedded(vectors.into_iter().map(new).collect(), by).await?
             }
-        }
-        let marked = self.catalog.mark_embedded(ids.clone(), by).await?;
+        };
         if marked as usize == ids.len() {
             return Ok(Vec::new());
         }

@@ -34,9 +34,10 @@ pub(super) async fn put(tx: &Tx<'_>, chunk: ChunkId, new: &NewGraph) -> Result<(
     if tx.run(sql, values![id]).await? == 0 {
         return Err(gone().into());
     }
-    let rows = new.rows(&scope);
+    let said = new.gathered();
+    let rows = said.rows(&scope);
     let before = forget(tx, &vec![id]).await?;
-    let now = rows.mentions.iter().map(|mention| uuid(mention.entity.0));
+    let now = rows.mentions.iter().map(|(entity, _)| uuid(entity.0));
     lock(tx, &before.iter().copied().chain(now).collect()).await?;
     insert_mentions(tx, id, at, &scope, &rows).await?;
     insert_relationships(tx, id, at, &rows).await?;
@@ -49,12 +50,12 @@ async fn insert_mentions(
     chunk: Uuid,
     at: GenerationKey,
     scope: &Scope,
-    rows: &GraphRows,
+    rows: &GraphRows<'_>,
 ) -> Result<(), Trouble> {
     let mentions = &rows.mentions;
-    let entities: Vec<Uuid> = mentions.iter().map(|row| uuid(row.entity.0)).collect();
-    let kinds: Vec<&str> = mentions.iter().map(|row| row.kind.as_str()).collect();
-    let normal: Vec<&str> = mentions.iter().map(|row| row.normalised.as_str()).collect();
+    let entities: Vec<Uuid> = mentions.iter().map(|(entity, _)| uuid(entity.0)).collect();
+    let kinds: Vec<&str> = mentions.iter().map(|(_, row)| row.kind.as_str()).collect();
+    let normal: Vec<&str> = mentions.iter().map(|(_, row)| row.normalised.as_str()).collect();
     // Changed to what it is: that locks one that somebody else made meanwhile.
     let sql = "insert into windrow_catalog.entities (id, tenant, collection, kind, name) \
          select n.id, $1, $2, n.kind, n.name \
@@ -67,9 +68,10 @@ async fn insert_mentions(
          select $1, n.entity, $2, $3, n.name, n.description, n.score \
          from unnest($4::uuid[], $5::text[], $6::text[], $7::float8[]) \
          as n(entity, name, description, score)";
-    let names: Vec<&str> = mentions.iter().map(|row| row.name.as_str()).collect();
-    let descriptions: Vec<&str> = mentions.iter().map(|row| row.description.as_str()).collect();
-    let scores: Vec<f64> = mentions.iter().map(|row| row.score).collect();
+    let names: Vec<&str> = mentions.iter().map(|(_, row)| row.name.as_str()).collect();
+    let descriptions: Vec<&str> =
+        mentions.iter().map(|(_, row)| row.description.as_str()).collect();
+    let scores: Vec<f64> = mentions.iter().map(|(_, row)| row.score).collect();
     let number = int(at.generation);
     let values = values![chunk, at.document, number, entities, names, descriptions, scores];
     tx.run(sql, values).await?;
@@ -80,7 +82,7 @@ async fn insert_relationships(
     tx: &Tx<'_>,
     chunk: Uuid,
     at: GenerationKey,
-    rows: &GraphRows,
+    rows: &GraphRows<'_>,
 ) -> Result<(), Trouble> {
     let said = &rows.relationships;
     let sql = "insert into windrow_catalog.relationships \
@@ -88,11 +90,12 @@ async fn insert_relationships(
          select $1, n.source, n.target, n.kind, $2, $3, n.description, n.weight \
          from unnest($4::uuid[], $5::uuid[], $6::text[], $7::text[], $8::float8[]) \
          as n(source, target, kind, description, weight)";
-    let sources: Vec<Uuid> = said.iter().map(|row| uuid(row.source.0)).collect();
-    let targets: Vec<Uuid> = said.iter().map(|row| uuid(row.target.0)).collect();
-    let kinds: Vec<&str> = said.iter().map(|row| row.kind.as_str()).collect();
-    let descriptions: Vec<&str> = said.iter().map(|row| row.description.as_str()).collect();
-    let weights: Vec<f64> = said.iter().map(|row| row.weight).collect();
+    let end = |place: usize| uuid(rows.mentions[place].0.0);
+    let sources: Vec<Uuid> = said.iter().map(|(source, ..)| end(*source)).collect();
+    let targets: Vec<Uuid> = said.iter().map(|(_, target, _)| end(*target)).collect();
+    let kinds: Vec<&str> = said.iter().map(|(.., row)| row.kind.as_str()).collect();
+    let descriptions: Vec<&str> = said.iter().map(|(.., row)| row.description.as_str()).collect();
+    let weights: Vec<f64> = said.iter().map(|(.., row)| row.weight).collect();
     let number = int(at.generation);
     let values =
         values![chunk, at.document, number, sources, targets, kinds, descriptions, weights];

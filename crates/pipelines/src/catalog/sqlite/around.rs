@@ -2,7 +2,7 @@
 //!
 //! The joins are in the order in which they are to be done: from the few rows of one entity.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
@@ -16,6 +16,8 @@ use super::super::{
     Around, ChunkId, EntityFilter, EntityId, MentionCursor, MentionedIn, Node, PageKey, Prominent,
     normalised,
 };
+use super::graph::bytes;
+use super::said;
 
 pub(super) fn around(
     db: &Connection,
@@ -35,11 +37,7 @@ pub(super) fn around(
         }
         let (mut all, mut is_cut) = (Vec::new(), false);
         for id in layer {
-            for sql in SAID {
-                let said = said(db, sql, tenant, id)?;
-                is_cut |= said.len() >= SAID_MAX as usize;
-                all.extend(said);
-            }
+            is_cut |= said(db, tenant, id, &mut all)?;
         }
         walk.take(all, is_cut);
     }
@@ -50,50 +48,57 @@ pub(super) fn around(
     Ok(Some(walk.end(known)))
 }
 
-macro_rules! said {
-    ($here:literal, $there:literal) => {
-        concat!(
-            "select r.source, r.target, r.kind, r.description, r.weight, e.kind, r.chunk, \
-             r.document, d.name, c.page from mentions m \
-             cross join documents d \
-             on d.id = m.document and d.live = m.generation and d.tenant = ?2 \
-             cross join relationships r on r.chunk = m.chunk \
-             cross join chunks c on c.id = r.chunk \
-             cross join entities e on e.id = r.",
-            $there,
-            " where m.entity = ?1 and r.",
-            $here,
-            " = ?1 and r.",
-            $there,
-            " <> ?1 limit ?3"
-        )
-    };
-}
+/// What the live documents say that mention an entity, and where.
+pub(super) const SAID: &str = "select g.said, c.id, m.document, d.name, c.page from mentions m \
+     cross join documents d on d.id = m.document and d.live = m.generation and d.tenant = ?2 \
+     cross join graphs g on g.chunk = m.chunk \
+     cross join chunks c on c.row = m.chunk where m.entity = ?1";
 
-/// What live documents state of an entity: where it is the source, and where the target.
-pub(super) const SAID: [&str; 2] = [said!("source", "target"), said!("target", "source")];
-
-fn said(db: &Connection, sql: &str, tenant: &str, of: EntityId) -> Result<Vec<Said>, CatalogError> {
-    let mut found = db.prepare_cached(sql)?;
-    let mut rows = found.query(params![of.0, tenant, SAID_MAX])?;
-    let mut all = Vec::new();
+/// Adds what live documents state of an entity: where it is the source, and where the target. True
+/// if that may not be all.
+fn said(
+    db: &Connection,
+    tenant: &str,
+    of: EntityId,
+    all: &mut Vec<Said>,
+) -> Result<bool, CatalogError> {
+    let mut found = db.prepare_cached(SAID)?;
+    let mut rows = found.query(params![of.0, tenant])?;
+    let mut left = [SAID_MAX; 2];
     while let Some(row) = rows.next()? {
-        all.push(Said {
-            source: EntityId(row.get(0)?),
-            target: EntityId(row.get(1)?),
-            kind: row.get(2)?,
-            description: row.get(3)?,
-            weight: row.get(4)?,
-            far_kind: row.get(5)?,
-            by: SaidIn {
-                chunk: ChunkId(row.get(6)?),
-                document: uuid_of(&row.get::<_, Vec<u8>>(7)?)?,
-                name: row.get(8)?,
-                page: row.get(9)?,
-            },
-        });
+        let said = said::Said::read(bytes(row, 0)?)?;
+        let mut by = None;
+        for (stated, far, is_outgoing) in said.around(of) {
+            let left = &mut left[usize::from(is_outgoing)];
+            if *left == 0 {
+                continue;
+            }
+            *left -= 1;
+            let by = match &by {
+                Some(by) => by,
+                None => by.insert(SaidIn {
+                    chunk: ChunkId(row.get(1)?),
+                    document: uuid_of(&row.get::<_, Vec<u8>>(2)?)?,
+                    name: row.get(3)?,
+                    page: row.get(4)?,
+                }),
+            };
+            let (source, target) = if is_outgoing { (of, far.entity) } else { (far.entity, of) };
+            all.push(Said {
+                source,
+                target,
+                kind: stated.kind.to_owned(),
+                description: stated.description.to_owned(),
+                weight: stated.weight,
+                far_kind: far.kind.to_owned(),
+                by: by.clone(),
+            });
+        }
+        if left == [0; 2] {
+            break;
+        }
     }
-    Ok(all)
+    Ok(left.contains(&0))
 }
 
 pub(super) const NAMES: &str = "select name, count(*) from \
@@ -114,34 +119,45 @@ fn shown(db: &Connection, tenant: &str, id: EntityId) -> Result<Option<Shown>, C
     Ok(names.into_iter().next().map(|(name, _)| (kind, name, mentions)))
 }
 
-pub(super) const SAMPLE: &str = "select s.entity, e.kind, count(*) from \
-     (select m.entity from \
+/// What chunks say of the documents that were added last.
+pub(super) const SAMPLE: &str = "select g.said from \
      (select id, live from documents where tenant = ?1 order by added_at desc, id desc limit ?2) d \
-     cross join mentions m on m.document = d.id and m.generation = d.live limit ?3) s \
-     cross join entities e on e.id = s.entity group by s.entity";
+     cross join chunks c on c.document = d.id and c.generation = d.live \
+     cross join graphs g on g.chunk = c.row";
 
-pub(super) const SAMPLE_OF_COLLECTION: &str = "select s.entity, e.kind, count(*) from \
-     (select m.entity from \
-     (select id, live from documents where tenant = ?1 and collection = ?4 \
+pub(super) const SAMPLE_OF_COLLECTION: &str = "select g.said from \
+     (select id, live from documents where tenant = ?1 and collection = ?3 \
      order by added_at desc, id desc limit ?2) d \
-     cross join mentions m on m.document = d.id and m.generation = d.live limit ?3) s \
-     cross join entities e on e.id = s.entity group by s.entity";
+     cross join chunks c on c.document = d.id and c.generation = d.live \
+     cross join graphs g on g.chunk = c.row";
 
 pub(super) fn sampled(db: &Connection, filter: &EntityFilter) -> Result<Prominent, CatalogError> {
     let (tenant, kind) = (&filter.tenant, filter.kind.as_deref().map(normalised));
-    let one = |row: &Row<'_>| Ok((EntityId(row.get(0)?), row.get(1)?, row.get(2)?));
-    let (documents, mentions) = (SAMPLED_DOCUMENTS, SAMPLED_MENTIONS);
-    let sample: Result<Vec<_>, _> = match &filter.collection {
-        Some(collection) => db
-            .prepare_cached(SAMPLE_OF_COLLECTION)?
-            .query_map(params![tenant, documents, mentions, collection], one)?
-            .collect(),
-        None => db
-            .prepare_cached(SAMPLE)?
-            .query_map(params![tenant, documents, mentions], one)?
-            .collect(),
-    };
-    Ok(prominent(sample?, kind.as_deref()))
+    let (mut found, mut rows);
+    match &filter.collection {
+        Some(collection) => {
+            found = db.prepare_cached(SAMPLE_OF_COLLECTION)?;
+            rows = found.query(params![tenant, SAMPLED_DOCUMENTS, collection])?;
+        }
+        None => {
+            found = db.prepare_cached(SAMPLE)?;
+            rows = found.query(params![tenant, SAMPLED_DOCUMENTS])?;
+        }
+    }
+    let mut sample: BTreeMap<EntityId, (String, u32)> = BTreeMap::new();
+    let mut left = SAMPLED_MENTIONS as usize;
+    while left > 0
+        && let Some(row) = rows.next()?
+    {
+        let said = said::Said::read(bytes(row, 0)?)?;
+        for mention in said.mentions.iter().take(left) {
+            let entry = sample.entry(mention.entity);
+            entry.or_insert_with(|| (mention.kind.to_owned(), 0)).1 += 1;
+        }
+        left = left.saturating_sub(said.mentions.len());
+    }
+    let sample = sample.into_iter().map(|(id, (kind, count))| (id, kind, count)).collect();
+    Ok(prominent(sample, kind.as_deref()))
 }
 
 /// Entities by a range of their names, of which so many are looked at.
@@ -206,10 +222,10 @@ fn collections(db: &Connection, tenant: &str) -> Result<Vec<String>, CatalogErro
     Ok(all)
 }
 
-pub(super) const MENTIONED: &str = "select m.chunk, m.document, m.generation, c.page, c.ordinal, \
+pub(super) const MENTIONED: &str = "select c.id, m.document, m.generation, c.page, c.ordinal, \
      d.name, m.name, c.text from mentions m \
      cross join documents d on d.id = m.document and d.live = m.generation and d.tenant = ?2 \
-     cross join chunks c on c.id = m.chunk where m.entity = ?1 and m.document >= ?3 \
+     cross join chunks c on c.row = m.chunk where m.entity = ?1 and m.document >= ?3 \
      and (m.document, c.page, c.ordinal) > (?3, ?4, ?5) \
      order by m.document, c.page, c.ordinal limit ?6";
 

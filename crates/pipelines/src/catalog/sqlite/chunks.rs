@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use uuid::Uuid;
 
 use super::super::chunk::{hash_of, metadata_of, uuid_of};
 use super::super::error::CatalogError;
@@ -49,7 +50,7 @@ pub(super) fn put(
         if wanted.contains(&id) {
             kept.insert(id);
         } else {
-            remove(db, row, id, true)?;
+            remove(db, row, id, page.of(), true)?;
             leftovers::note_chunk(db, page, id)?;
         }
     }
@@ -101,7 +102,7 @@ fn of_page(db: &Connection, page: PageKey) -> Result<Vec<(i64, ChunkId)>, Catalo
 /// A page that is not cut.
 pub(super) fn clear(db: &Connection, page: PageKey) -> Result<(), CatalogError> {
     for (row, id) in of_page(db, page)? {
-        remove(db, row, id, true)?;
+        remove(db, row, id, page.of(), true)?;
         leftovers::note_chunk(db, page, id)?;
     }
     let sql =
@@ -116,10 +117,11 @@ pub(super) fn remove(
     db: &Connection,
     row: i64,
     id: ChunkId,
+    of: GenerationKey,
     tell: bool,
 ) -> Result<(), CatalogError> {
     search::remove(db, row)?;
-    graph::clear(db, id)?;
+    graph::clear(db, row, of)?;
     vectors::remove(db, id, tell)?;
     db.prepare_cached("delete from chunks where row = ?1")?.execute([row])?;
     Ok(())
@@ -229,18 +231,21 @@ pub(super) fn mark(db: &Connection, ids: &[ChunkId], by: &str) -> Result<u32, Ca
     Ok(marked)
 }
 
-/// Where a chunk is, and whose it is.
+/// The row of a chunk, where it is, and whose.
 pub(super) fn place(
     db: &Connection,
     id: ChunkId,
-) -> Result<Option<(PageKey, Scope)>, CatalogError> {
-    let sql = "select c.document, c.generation, c.page, c.tenant, c.collection from chunks c \
+) -> Result<Option<(i64, PageKey, Scope)>, CatalogError> {
+    let sql = "select c.document, c.generation, c.page, c.tenant, c.collection, c.row from chunks c \
          join generations g on g.document = c.document and g.number = c.generation \
          where c.id = ?1 and g.state <> 'old'";
     let found = db.prepare_cached(sql)?.query_row([id.0], |row| {
         let scope = Scope { tenant: row.get(3)?, collection: row.get(4)? };
-        Ok((row.get::<_, Vec<u8>>(0)?, row.get(1)?, row.get(2)?, scope))
+        Ok((row.get(5)?, row.get::<_, [u8; 16]>(0)?, row.get(1)?, row.get(2)?, scope))
     });
-    let Some((document, generation, number, scope)) = found.optional()? else { return Ok(None) };
-    Ok(Some((PageKey { document: uuid_of(&document)?, generation, number }, scope)))
+    let Some((row, document, generation, number, scope)) = found.optional()? else {
+        return Ok(None);
+    };
+    let page = PageKey { document: Uuid::from_bytes(document), generation, number };
+    Ok(Some((row, page, scope)))
 }

@@ -7,6 +7,8 @@ use super::super::digest::{
 };
 use super::super::error::CatalogError;
 use super::super::{Hash, Scope};
+use super::graph::bytes;
+use super::said::Said;
 
 pub(super) fn fingerprint(db: &Connection, scope: &Scope) -> Result<Hash, CatalogError> {
     let sql = "select d.id, d.live, d.source, g.hash from documents d \
@@ -77,33 +79,35 @@ fn graph(
     id: &[u8],
     generation: i64,
 ) -> Result<(), CatalogError> {
-    let sql = "select c.page, c.ordinal, m.entity, m.name, m.description, m.score \
-         from mentions m join chunks c on c.id = m.chunk \
-         where m.document = ?1 and m.generation = ?2 order by c.page, c.ordinal, m.entity";
-    document.mentions = all(db, sql, params![id, generation], |row| {
-        Ok(MentionLine {
-            page: row.get(0)?,
-            index: row.get(1)?,
-            entity: row.get(2)?,
-            name: row.get(3)?,
-            description: row.get(4)?,
-            score: row.get(5)?,
-        })
-    })?;
-    let sql = "select c.page, c.ordinal, r.source, r.target, r.kind, r.description, r.weight \
-         from relationships r join chunks c on c.id = r.chunk \
-         where r.document = ?1 and r.generation = ?2 \
-         order by c.page, c.ordinal, r.source, r.target, r.kind";
-    document.relationships = all(db, sql, params![id, generation], |row| {
-        Ok(RelationshipLine {
-            page: row.get(0)?,
-            index: row.get(1)?,
-            source: row.get(2)?,
-            target: row.get(3)?,
-            kind: row.get(4)?,
-            description: row.get(5)?,
-            weight: row.get(6)?,
-        })
-    })?;
+    let sql = "select c.page, c.ordinal, g.said from chunks c join graphs g on g.chunk = c.row \
+         where c.document = ?1 and c.generation = ?2 order by c.page, c.ordinal";
+    let mut found = db.prepare_cached(sql)?;
+    let mut rows = found.query(params![id, generation])?;
+    while let Some(row) = rows.next()? {
+        let (page, index) = (row.get(0)?, row.get(1)?);
+        let said = Said::read(bytes(row, 2)?)?;
+        let entity = |place: usize| said.mentions[place].entity.0.to_vec();
+        for (place, mention) in said.mentions.iter().enumerate() {
+            document.mentions.push(MentionLine {
+                page,
+                index,
+                entity: entity(place),
+                name: mention.name.to_owned(),
+                description: mention.description.to_owned(),
+                score: mention.score,
+            });
+        }
+        for stated in &said.relationships {
+            document.relationships.push(RelationshipLine {
+                page,
+                index,
+                source: entity(stated.source),
+                target: entity(stated.target),
+                kind: stated.kind.to_owned(),
+                description: stated.description.to_owned(),
+                weight: stated.weight,
+            });
+        }
+    }
     Ok(())
 }

@@ -1,86 +1,98 @@
 //! The graph in SQLite.
+//!
+//! What a chunk says is one value (`said.rs`), beside the chunk in the order in which chunks came.
+//! Mentions are also rows by entity, with what is asked of many of them at once.
+
+use std::collections::BTreeMap;
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::super::error::CatalogError;
-use super::super::graph::{gathered, weight};
+use super::super::graph::{Gathered, Thing, gathered, weight};
 use super::super::{
-    ChunkId, Entity, EntityId, Mention, Neighbour, NewGraph, Relation, Scope, normalised,
+    ChunkId, Entity, EntityId, GenerationKey, Mention, Neighbour, Relation, Scope, normalised,
 };
 use super::chunks;
+use super::said::{Mentioned, Said};
 
-pub(super) fn put(db: &Connection, chunk: ChunkId, new: &NewGraph) -> Result<(), CatalogError> {
+/// So many of the strongest mentions are asked what an entity is.
+const DESCRIBED_BY_MAX: u32 = 20;
+
+pub(super) fn put(db: &Connection, chunk: ChunkId, new: &Gathered) -> Result<(), CatalogError> {
     let place = chunks::place(db, chunk)?;
-    let (page, scope) = place.ok_or_else(|| CatalogError::gone(format!("chunk {chunk}")))?;
+    let (row, page, scope) = place.ok_or_else(|| CatalogError::gone(format!("chunk {chunk}")))?;
     let rows = new.rows(&scope);
-    let before = forget(db, chunk)?;
-    let (document, generation) = (page.document.as_bytes(), page.generation);
-    for mention in &rows.mentions {
-        let sql = "insert into entities (id, tenant, collection, kind, name) \
-             values (?1, ?2, ?3, ?4, ?5) on conflict do nothing";
-        db.prepare_cached(sql)?.execute(params![
-            mention.entity.0,
-            scope.tenant,
-            scope.collection,
-            mention.kind,
-            mention.normalised
-        ])?;
-        let sql = "insert into mentions \
-             (chunk, entity, document, generation, name, description, score) \
-             values (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-        let (name, description, score) = (&mention.name, &mention.description, mention.score);
-        db.prepare_cached(sql)?.execute(params![
-            chunk.0,
-            mention.entity.0,
-            document,
-            generation,
-            name,
-            description,
-            score
-        ])?;
+    let before = forget(db, row, page.of())?;
+    let mut entity = db.prepare_cached(
+        "insert into entities (id, tenant, collection, kind, name) \
+         values (?1, ?2, ?3, ?4, ?5) on conflict do nothing",
+    )?;
+    for (id, thing) in &rows.mentions {
+        let Thing { kind, normalised, .. } = thing;
+        entity.execute(params![id.0, scope.tenant, scope.collection, kind, normalised])?;
     }
-    for said in &rows.relationships {
-        let sql = "insert into relationships \
-             (chunk, source, target, kind, document, generation, description, weight) \
-             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
-        let (source, target, description) = (said.source.0, said.target.0, &said.description);
-        db.prepare_cached(sql)?.execute(params![
-            chunk.0,
-            source,
-            target,
-            said.kind,
-            document,
-            generation,
-            description,
-            said.weight
-        ])?;
-    }
+    keep(db, row, page.of(), &Said::of(&rows))?;
     remove_orphans(db, &before)?;
-    db.prepare_cached("update chunks set linked = 1 where id = ?1")?.execute([chunk.0])?;
+    db.prepare_cached("update chunks set linked = 1 where row = ?1")?.execute([row])?;
+    Ok(())
+}
+
+/// Keeps what a chunk says that said nothing before.
+pub(super) fn keep(
+    db: &Connection,
+    row: i64,
+    at: GenerationKey,
+    said: &Said<'_>,
+) -> Result<(), CatalogError> {
+    if said.mentions.is_empty() {
+        return Ok(());
+    }
+    let sql = "insert into graphs (chunk, said) values (?1, ?2)";
+    db.prepare_cached(sql)?.execute(params![row, said.written()])?;
+    let mut mention = db.prepare_cached(
+        "insert into mentions (entity, document, generation, chunk, name, score) \
+         values (?1, ?2, ?3, ?4, ?5, ?6)",
+    )?;
+    let document = at.document.as_bytes();
+    for Mentioned { entity, name, score, .. } in &said.mentions {
+        mention.execute(params![entity.0, document, at.generation, row, name, score])?;
+    }
     Ok(())
 }
 
 /// Nothing that a chunk says stays.
-pub(super) fn clear(db: &Connection, chunk: ChunkId) -> Result<(), CatalogError> {
-    let before = forget(db, chunk)?;
+pub(super) fn clear(db: &Connection, row: i64, at: GenerationKey) -> Result<(), CatalogError> {
+    let before = forget(db, row, at)?;
     remove_orphans(db, &before)
 }
 
 /// Gives the entities that the chunk mentioned.
-fn forget(db: &Connection, chunk: ChunkId) -> Result<Vec<[u8; 16]>, CatalogError> {
-    let sql = "delete from mentions where chunk = ?1 returning entity";
-    let mut gone = db.prepare_cached(sql)?;
-    let gone: Result<Vec<_>, _> = gone.query_map([chunk.0], |row| row.get(0))?.collect();
-    db.prepare_cached("delete from relationships where chunk = ?1")?.execute([chunk.0])?;
-    Ok(gone?)
+pub(super) fn forget(
+    db: &Connection,
+    row: i64,
+    at: GenerationKey,
+) -> Result<Vec<EntityId>, CatalogError> {
+    let sql = "delete from graphs where chunk = ?1 returning said";
+    let said = db.prepare_cached(sql)?.query_row([row], |row| row.get::<_, Vec<u8>>(0));
+    let Some(said) = said.optional()? else { return Ok(Vec::new()) };
+    let said = Said::read(&said)?;
+    let mut one = db.prepare_cached(
+        "delete from mentions \
+         where entity = ?1 and document = ?2 and generation = ?3 and chunk = ?4",
+    )?;
+    for mention in &said.mentions {
+        let document = at.document.as_bytes();
+        one.execute(params![mention.entity.0, document, at.generation, row])?;
+    }
+    Ok(said.mentions.iter().map(|mention| mention.entity).collect())
 }
 
-fn remove_orphans(db: &Connection, entities: &[[u8; 16]]) -> Result<(), CatalogError> {
+fn remove_orphans(db: &Connection, entities: &[EntityId]) -> Result<(), CatalogError> {
     let sql = "delete from entities where id = ?1 \
          and not exists (select 1 from mentions where entity = ?1)";
     let mut remove = db.prepare_cached(sql)?;
     for entity in entities {
-        remove.execute([entity])?;
+        remove.execute([entity.0])?;
     }
     Ok(())
 }
@@ -105,10 +117,33 @@ pub(super) fn entity(
     let Some(name) = name else { return Ok(None) };
     let sql = format!("select count(*) {LIVE}");
     let mentions = db.prepare_cached(&sql)?.query_row([id.0], |row| row.get(0))?;
-    let sql = format!("select m.description {LIVE} order by m.score desc, m.description limit 1");
-    let description = db.prepare_cached(&sql)?.query_row([id.0], |row| row.get(0))?;
+    let description = described(db, id)?;
     let scope = Scope::new(tenant, collection);
     Ok(Some(Entity { id, scope, kind, name, description, mentions }))
+}
+
+/// What the strongest mentions say of an entity; of some that are as strong, what comes first.
+fn described(db: &Connection, id: EntityId) -> Result<String, CatalogError> {
+    let sql = format!(
+        "select said from graphs \
+         join (select m.chunk as row {LIVE} order by m.score desc limit {DESCRIBED_BY_MAX}) \
+         on chunk = row"
+    );
+    let mut found = db.prepare_cached(&sql)?;
+    let mut rows = found.query([id.0])?;
+    let mut best: Option<(f64, String)> = None;
+    while let Some(row) = rows.next()? {
+        let said = Said::read(bytes(row, 0)?)?;
+        let Some(place) = said.place(id) else { continue };
+        let Mentioned { score, description, .. } = said.mentions[place];
+        let is_better = |(than, said): &(f64, String)| {
+            score > *than || score == *than && description < said.as_str()
+        };
+        if best.as_ref().is_none_or(is_better) {
+            best = Some((score, description.to_owned()));
+        }
+    }
+    Ok(best.map(|(_, description)| description).unwrap_or_default())
 }
 
 pub(super) fn called(
@@ -130,41 +165,31 @@ pub(super) fn mentions(
     tenant: &str,
     chunks: &[ChunkId],
 ) -> Result<Vec<Mention>, CatalogError> {
-    let sql = "select m.entity, e.kind, m.name, m.description, m.score from mentions m \
-         join documents d on d.id = m.document and d.live = m.generation \
-         join entities e on e.id = m.entity \
-         where m.chunk = ?1 and d.tenant = ?2 order by m.entity";
+    let sql = "select g.said from chunks c \
+         join documents d on d.id = c.document and d.live = c.generation \
+         join graphs g on g.chunk = c.row where c.id = ?1 and d.tenant = ?2";
     let mut of_chunk = db.prepare_cached(sql)?;
     let mut all = Vec::new();
     for chunk in chunks {
-        let mention = |row: &Row<'_>| {
-            Ok(Mention {
-                chunk: *chunk,
-                entity: EntityId(row.get(0)?),
-                kind: row.get(1)?,
-                name: row.get(2)?,
-                description: row.get(3)?,
-                score: row.get(4)?,
-            })
-        };
-        let found: Result<Vec<_>, _> =
-            of_chunk.query_map(params![chunk.0, tenant], mention)?.collect();
-        all.extend(found?);
+        let mut rows = of_chunk.query(params![chunk.0, tenant])?;
+        let Some(row) = rows.next()? else { continue };
+        let said = Said::read(bytes(row, 0)?)?;
+        all.extend(said.mentions.iter().map(|mention| Mention {
+            chunk: *chunk,
+            entity: mention.entity,
+            kind: mention.kind.to_owned(),
+            name: mention.name.to_owned(),
+            description: mention.description.to_owned(),
+            score: mention.score,
+        }));
     }
     Ok(all)
 }
 
-/// What relates an entity to others, by the chunks that mention it: whoever relates two mentions
-/// both. What such a chunk says lies together.
-pub(super) fn neighbours_sql(here: &str, there: &str) -> String {
-    format!(
-        "select r.{there}, r.kind, min(nullif(r.description, '')), sum(r.weight), count(*) \
-         from mentions m \
-         join documents d on d.id = m.document and d.live = m.generation and d.tenant = ?2 \
-         cross join relationships r on r.chunk = m.chunk \
-         where m.entity = ?1 and r.{here} = ?1 and r.{there} <> ?1 group by r.{there}, r.kind"
-    )
-}
+/// What the chunks say that mention an entity: whoever relates it to another mentions both.
+pub(super) const SAID: &str = "select g.said from mentions m \
+     cross join documents d on d.id = m.document and d.live = m.generation and d.tenant = ?2 \
+     cross join graphs g on g.chunk = m.chunk where m.entity = ?1";
 
 pub(super) fn neighbours(
     db: &Connection,
@@ -172,24 +197,29 @@ pub(super) fn neighbours(
     of: EntityId,
     limit: u32,
 ) -> Result<Vec<Neighbour>, CatalogError> {
-    let mut found = Vec::new();
-    for (here, there, is_outgoing) in [("source", "target", true), ("target", "source", false)] {
-        let sql = neighbours_sql(here, there);
-        let mut rows = db.prepare_cached(&sql)?;
-        let relation = |row: &Row<'_>| {
-            let description: Option<String> = row.get(2)?;
-            let relation = Relation {
-                kind: row.get(1)?,
+    let mut relations: BTreeMap<(EntityId, String, bool), Relation> = BTreeMap::new();
+    let mut found = db.prepare_cached(SAID)?;
+    let mut rows = found.query(params![of.0, tenant])?;
+    while let Some(row) = rows.next()? {
+        for (stated, far, is_outgoing) in Said::read(bytes(row, 0)?)?.around(of) {
+            let key = (far.entity, stated.kind.to_owned(), is_outgoing);
+            let relation = relations.entry(key).or_insert_with(|| Relation {
+                kind: stated.kind.to_owned(),
                 is_outgoing,
-                description: description.unwrap_or_default(),
-                weight: row.get(3)?,
-                chunks: row.get(4)?,
-            };
-            Ok((EntityId(row.get(0)?), relation))
-        };
-        let rows: Result<Vec<_>, _> = rows.query_map(params![of.0, tenant], relation)?.collect();
-        found.extend(rows?);
+                description: stated.description.to_owned(),
+                weight: 0.0,
+                chunks: 0,
+            });
+            relation.weight += stated.weight;
+            relation.chunks += 1;
+            let is_first =
+                relation.description.is_empty() || stated.description < &*relation.description;
+            if is_first && !stated.description.is_empty() {
+                relation.description = stated.description.to_owned();
+            }
+        }
     }
+    let found = relations.into_iter().map(|((far, ..), relation)| (far, relation)).collect();
     let mut neighbours = Vec::new();
     for (id, by) in gathered(found, limit as usize) {
         if let Some(entity) = entity(db, tenant, id)? {
@@ -197,4 +227,9 @@ pub(super) fn neighbours(
         }
     }
     Ok(neighbours)
+}
+
+/// The bytes in a column, where they lie.
+pub(super) fn bytes<'a>(row: &'a Row<'_>, at: usize) -> Result<&'a [u8], CatalogError> {
+    Ok(row.get_ref(at)?.as_blob().map_err(rusqlite::Error::from)?)
 }

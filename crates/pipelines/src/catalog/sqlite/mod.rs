@@ -19,6 +19,7 @@ mod pages;
 mod plans;
 mod readers;
 mod removal;
+mod said;
 mod search;
 mod vectors;
 mod writer;
@@ -221,7 +222,9 @@ impl Catalog for Sqlite {
     }
 
     fn put_graph(&self, chunk: ChunkId, graph: NewGraph) -> Answer<'_, ()> {
-        self.write(graph.check(), move |db| graph::put(db, chunk, &graph))
+        let checked = graph.check();
+        let gathered = graph.gathered();
+        self.write(checked, move |db| graph::put(db, chunk, &gathered))
     }
 
     fn entity(&self, tenant: &str, id: EntityId) -> Answer<'_, Option<Entity>> {
@@ -426,6 +429,17 @@ impl Catalog for Sqlite {
 
     fn put_vectors(&self, vectors: Vec<NewVector>) -> Answer<'_, u32> {
         self.write(NewVector::check_all(&vectors), move |db| vectors::put(db, &vectors))
+    }
+
+    fn put_embedded<'a>(&'a self, vectors: Vec<NewVector>, by: &'a str) -> Answer<'a, u32> {
+        let ids: Vec<ChunkId> = vectors.iter().map(|vector| vector.chunk).collect();
+        let by = by.to_owned();
+        let checked = NewVector::check_all(&vectors)
+            .and_then(|()| bounds::name("an embedder", &by, NAME_BYTES_MAX));
+        self.write(checked, move |db| {
+            vectors::put(db, &vectors)?;
+            chunks::mark(db, &ids, &by)
+        })
     }
 
     fn vectors_since(&self, after: VectorCursor, limit: u32) -> Answer<'_, VectorsSince> {

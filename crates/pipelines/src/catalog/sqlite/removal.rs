@@ -31,7 +31,7 @@ pub(super) fn slice(db: &Connection, at: GenerationKey) -> Result<bool, CatalogE
         .collect();
     let some = some?;
     for (row, chunk) in &some {
-        chunks::remove(db, *row, ChunkId(*chunk), false)?;
+        chunks::remove(db, *row, ChunkId(*chunk), at, false)?;
     }
     if !some.is_empty() {
         return Ok(true);

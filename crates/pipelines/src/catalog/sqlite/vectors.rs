@@ -21,7 +21,7 @@ pub(super) fn put(db: &Connection, new: &[NewVector]) -> Result<u32, CatalogErro
     let mut there = 0;
     let mut checked = HashSet::new();
     for NewVector { chunk, vector } in new {
-        let Some((page, scope)) = chunks::place(db, *chunk)? else { continue };
+        let Some((_, page, scope)) = chunks::place(db, *chunk)? else { continue };
         there += 1;
         if checked.insert((page.of(), vector.len())) {
             let given = Given { at: page.of(), scope: scope.clone(), dimension: vector.len() };

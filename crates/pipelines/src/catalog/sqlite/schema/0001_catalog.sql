@@ -102,33 +102,23 @@ create table entities (
 ) strict, without rowid;
 create index entities_by_name on entities (tenant, collection, name);
 
+-- What a chunk says, as one value (`said.rs`), by the chunk's row: what came together lies
+-- together. A row for each relationship, in the order of its ends, took a page for most.
+create table graphs (
+    chunk integer primary key,
+    said blob not null
+) strict;
+
+-- Who is mentioned where: the chunks of an entity, and what is asked of many mentions at once.
 create table mentions (
-    chunk blob not null,
     entity blob not null,
     document blob not null,
     generation integer not null,
+    chunk integer not null,
     name text not null,
-    description text not null,
     score real not null,
-    primary key (chunk, entity)
+    primary key (entity, document, generation, chunk)
 ) strict, without rowid;
-create index mentions_by_entity on mentions (entity, document, generation);
-create index mentions_by_generation on mentions (document, generation);
-
-create table relationships (
-    chunk blob not null,
-    source blob not null,
-    target blob not null,
-    kind text not null,
-    document blob not null,
-    generation integer not null,
-    description text not null,
-    weight real not null,
-    primary key (chunk, source, target, kind)
-) strict, without rowid;
-create index relationships_by_source on relationships (source);
-create index relationships_by_target on relationships (target);
-create index relationships_by_generation on relationships (document, generation);
 
 create table vectors (
     sequence integer primary key,

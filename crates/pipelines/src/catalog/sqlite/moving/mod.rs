@@ -1,5 +1,7 @@
 //! Rows of tables, as they are moved, in SQLite.
 
+mod graphs;
+
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, params_from_iter};
 use uuid::Uuid;
@@ -34,6 +36,9 @@ fn rows(
     after: Option<Row>,
     limit: u32,
 ) -> Result<Vec<Row>, CatalogError> {
+    if graphs::has(of) {
+        return graphs::rows(db, of, after.as_ref(), limit);
+    }
     let (all, keys) = (of.names(), of.key_names());
     let mut values: Vec<Value> =
         after.iter().flat_map(|row| of.key(row)).cloned().map(value).collect();
@@ -49,6 +54,9 @@ fn rows(
 }
 
 fn last(db: &Connection, of: &Table) -> Result<Option<Row>, CatalogError> {
+    if graphs::has(of) {
+        return graphs::last(db, of);
+    }
     let order = of.key_names().replace(", ", " desc, ");
     let sql = format!("select {} from {} order by {order} desc limit 1", of.names(), of.name);
     Ok(read(db, of, &sql, Vec::new())?.pop())
@@ -102,6 +110,9 @@ fn value(cell: Cell) -> Value {
 }
 
 fn put(db: &Connection, of: &Table, rows: Vec<Row>) -> Result<(), CatalogError> {
+    if graphs::has(of) {
+        return graphs::put(db, of, &rows);
+    }
     let places: Vec<String> = (1..=of.columns.len()).map(|at| format!("?{at}")).collect();
     let (names, places) = (of.names(), places.join(", "));
     let there = match of.is_always_there() {
