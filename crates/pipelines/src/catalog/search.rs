@@ -56,7 +56,7 @@ pub struct TextHit {
 }
 
 /// A piece of a text.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Snippet {
     pub text: String,
     /// Where in it the words are that were looked for, in bytes.

@@ -64,8 +64,10 @@ fn lists_go_along_an_index() {
     }
 
     let query = TextQuery { collection: Some("c".into()), ..TextQuery::of("t", "oven") };
-    let (sql, values) = search::search_sql(&query, "text : \"oven\"", 0);
-    check(&db, &sql, &values, "words VIRTUAL TABLE INDEX");
+    for first in [search::First::Best, search::First::Newest] {
+        let (sql, values) = search::search_sql(&query, "text : \"oven\"", first, 10);
+        check(&db, &sql, &values, "words VIRTUAL TABLE INDEX");
+    }
 
     // The check sees what it is there to see.
     let scan = plan(&db, "select name from documents order by name", &[]);

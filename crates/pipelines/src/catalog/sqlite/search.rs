@@ -3,8 +3,11 @@
 //! Decides which rows are ranked. Ranking one costs many times as much as counting it, and a
 //! question of a language has words that are in a large part of all chunks and so tell little. A
 //! place with few chunks is searched with all words. Elsewhere the telling words say what is
-//! ranked, as long as that gives enough hits. Where even that is more than [`Worth::counted`] rows,
-//! the newest of them are ranked: what is in so many chunks alike tells none from another.
+//! ranked, as long as that gives enough hits. Where no word is telling the database is not asked
+//! for a rank, since it would look at each place of each word in all chunks: of the newest
+//! [`NEWEST`] those come first that have the words most densely.
+
+use std::collections::HashSet;
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _, params, params_from_iter};
@@ -13,7 +16,8 @@ use uuid::Uuid;
 
 use super::super::chunk::uuid_of;
 use super::super::error::CatalogError;
-use super::super::{ChunkId, PageKey, Scope, TextHit, TextQuery, snippet, words};
+use super::super::words::{folded, spans};
+use super::super::{ChunkId, PageKey, Scope, Snippet, TextHit, TextQuery, snippet, words};
 
 /// How many rows are worth what.
 #[derive(Clone, Copy)]
@@ -24,10 +28,15 @@ struct Worth {
     counted: u32,
 }
 
-const WORTH: Worth = Worth { ranked: 5_000, counted: 20_000 };
+const WORTH: Worth = Worth { ranked: 5_000, counted: 10_000 };
 
-/// And so many for each hit that is wanted, however few are worth it.
-const RANKED_FOR_ONE: u32 = 10;
+/// Of what is everywhere so many are looked at; or so many times as many as are wanted.
+const NEWEST: u32 = 300;
+const NEWEST_FOR_ONE: u32 = 2;
+
+/// From so many on, one more of the same word makes little difference: in a text of so many words.
+const OFTEN: f64 = 1.2;
+const LENGTH: f64 = 300.0;
 
 /// Makes a chunk's text found.
 pub(super) fn index(
@@ -76,13 +85,23 @@ fn number(names: &[&[u8]]) -> u64 {
 }
 
 /// Which rows are ranked.
-struct Matched {
+enum Matched {
     /// All that have any of the words.
-    all: String,
-    /// Those that the telling words have, where these are fewer.
-    telling: Option<String>,
-    /// Whether all can be ranked if the telling ones are not enough.
-    is_all_worth_it: bool,
+    All(String),
+    /// Those that the telling words have; and if they are not enough, all, if that is worth it.
+    Telling { telling: String, all: Option<String> },
+    /// No word is telling.
+    Everywhere,
+}
+
+/// Where is searched, as the index knows it.
+fn place(query: &TextQuery) -> String {
+    let place = match (query.document, &query.collection) {
+        (Some(document), _) => of_document(document),
+        (None, Some(collection)) => of_collection(&query.tenant, collection),
+        (None, None) => of_tenant(&query.tenant),
+    };
+    format!("scope : \"{place}\"")
 }
 
 fn matched(
@@ -91,15 +110,9 @@ fn matched(
     words: &[String],
     worth: Worth,
 ) -> Result<Matched, CatalogError> {
-    let place = match (query.document, &query.collection) {
-        (Some(document), _) => of_document(document),
-        (None, Some(collection)) => of_collection(&query.tenant, collection),
-        (None, None) => of_tenant(&query.tenant),
-    };
-    let place = format!("scope : \"{place}\"");
+    let place = place(query);
     if count(db, &place, worth.ranked + 1)? <= worth.ranked {
-        let all = format!("{place} AND {}", any(words));
-        return Ok(Matched { all, telling: None, is_all_worth_it: true });
+        return Ok(Matched::All(format!("{place} AND {}", any(words))));
     }
     let mut counted = Vec::with_capacity(words.len());
     for word in words {
@@ -110,7 +123,7 @@ fn matched(
     let total: u32 = counted.iter().map(|(rows, _)| rows).sum();
     let all = any(words);
     if total <= worth.ranked {
-        return Ok(Matched { all, telling: None, is_all_worth_it: true });
+        return Ok(Matched::All(all));
     }
     let mut room = worth.ranked;
     let fits = |(rows, _): &&(u32, String)| {
@@ -119,19 +132,14 @@ fn matched(
         left.is_some()
     };
     let few: Vec<String> = counted.iter().take_while(fits).map(|(_, word)| word.clone()).collect();
-    let telling = match few.is_empty() {
-        // Each word is common; what has all of them is less so.
-        true => {
-            words.iter().map(|word| format!("text : \"{word}\"")).collect::<Vec<_>>().join(" AND ")
-        }
-        // The others say which of them are better.
-        false => {
-            let known = counted.iter().filter(|(rows, _)| *rows <= worth.counted);
-            let known: Vec<String> = known.map(|(_, word)| word.clone()).collect();
-            format!("{} AND {}", any(&few), any(&known))
-        }
-    };
-    Ok(Matched { all, telling: Some(telling), is_all_worth_it: total <= worth.counted })
+    if few.is_empty() {
+        return Ok(Matched::Everywhere);
+    }
+    // The others say which of them are better.
+    let known = counted.iter().filter(|(rows, _)| *rows <= worth.counted);
+    let known: Vec<String> = known.map(|(_, word)| word.clone()).collect();
+    let telling = format!("{} AND {}", any(&few), any(&known));
+    Ok(Matched::Telling { telling, all: (total <= worth.counted).then_some(all) })
 }
 
 /// Words have only letters and digits, so that a quoted one is a word.
@@ -147,30 +155,33 @@ fn count(db: &Connection, matched: &str, at_most: u32) -> Result<u32, CatalogErr
     Ok(counted.optional()?.unwrap_or_default())
 }
 
-/// The first row that is ranked, if more match than are worth it: the newest are.
-fn first_ranked(
-    db: &Connection,
-    matched: &str,
-    query: &TextQuery,
-    worth: Worth,
-) -> Result<i64, CatalogError> {
-    let sql = "select rowid from words where words match ?1 order by rowid desc limit 1 offset ?2";
-    let at_most = worth.counted.max(query.limit.saturating_mul(RANKED_FOR_ONE));
-    let first = db.prepare_cached(sql)?.query_row(params![matched, at_most], |row| row.get(0));
-    Ok(first.optional()?.unwrap_or_default())
+/// Which rows come first.
+#[derive(Clone, Copy)]
+pub(super) enum First {
+    Best,
+    Newest,
 }
 
-/// The statement of a search, and its values. The index goes first and gives the best first, so
-/// that reading stops when there are enough.
-pub(super) fn search_sql(query: &TextQuery, matched: &str, first: i64) -> (String, Vec<Value>) {
+/// The statement of a search, and its values. The index goes first and gives in order, so that
+/// reading stops when there are enough.
+pub(super) fn search_sql(
+    query: &TextQuery,
+    matched: &str,
+    first: First,
+    limit: u32,
+) -> (String, Vec<Value>) {
     let mut values = vec![Value::from(matched.to_owned()), Value::from(query.tenant.clone())];
-    let mut sql =
+    let (rank, order) = match first {
+        First::Best => ("words.rank", "words.rank"),
+        First::Newest => ("0.0", "words.rowid desc"),
+    };
+    let mut sql = format!(
         "select c.id, c.document, c.generation, c.page, c.ordinal, c.kind, c.collection, \
-         d.source, d.name, words.rank, c.text from words \
+         d.source, d.name, {rank}, c.text from words \
          cross join chunks c on c.row = words.rowid \
          cross join documents d on d.id = c.document and d.live = c.generation \
          where words match ?1 and c.tenant = ?2"
-            .to_owned();
+    );
     let mut and = |column: &str, value: Option<Value>| {
         if let Some(value) = value {
             values.push(value);
@@ -181,12 +192,8 @@ pub(super) fn search_sql(query: &TextQuery, matched: &str, first: i64) -> (Strin
     and("c.document", query.document.map(|id| Value::from(id.as_bytes().to_vec())));
     and("c.page", query.page.map(|page| Value::from(i64::from(page))));
     and("c.kind", query.kind.clone().map(Value::from));
-    if first > 0 {
-        values.push(Value::from(first));
-        sql += &format!(" and words.rowid > ?{}", values.len());
-    }
-    values.push(Value::from(i64::from(query.limit)));
-    sql += &format!(" order by words.rank limit ?{}", values.len());
+    values.push(Value::from(i64::from(limit)));
+    sql += &format!(" order by {order} limit ?{}", values.len());
     (sql, values)
 }
 
@@ -203,34 +210,97 @@ fn search_with(
     if words.is_empty() {
         return Ok(Vec::new());
     }
-    let Matched { all, telling, is_all_worth_it } = matched(db, query, &words, worth)?;
-    if let Some(telling) = telling {
-        let hits = ranked(db, query, &telling, &words, worth)?;
-        let is_enough = hits.len() >= query.limit as usize;
-        // A hit by a word that is everywhere is worth waiting for only if there is no other.
-        if is_enough || !(hits.is_empty() || is_all_worth_it) {
-            return Ok(hits);
+    let best = |matched: &str| {
+        let rows = found(db, query, &words, matched, First::Best, query.limit)?;
+        Ok(hits(rows, query, &words))
+    };
+    match matched(db, query, &words, worth)? {
+        Matched::All(all) => best(&all),
+        Matched::Telling { telling, all } => {
+            let hits = best(&telling)?;
+            match all {
+                _ if hits.len() >= query.limit as usize => Ok(hits),
+                Some(all) => best(&all),
+                // A hit by a word that is everywhere is worth a look only if there is no other.
+                None if hits.is_empty() => newest(db, query, &words),
+                None => Ok(hits),
+            }
         }
+        Matched::Everywhere => newest(db, query, &words),
     }
-    ranked(db, query, &all, &words, worth)
 }
 
-fn ranked(
+/// Some of the newest that have all words, and if these are not enough, of those that have one.
+fn newest(
     db: &Connection,
     query: &TextQuery,
-    matched: &str,
     words: &[String],
-    worth: Worth,
 ) -> Result<Vec<TextHit>, CatalogError> {
-    let first = first_ranked(db, matched, query, worth)?;
-    let (sql, values) = search_sql(query, matched, first);
+    let each: Vec<String> = words.iter().map(|word| format!("text : \"{word}\"")).collect();
+    let limit = NEWEST.max(query.limit.saturating_mul(NEWEST_FOR_ONE));
+    let is_small = query.document.is_some() || query.collection.is_some();
+    let there = |matched: String| match is_small {
+        true => format!("{} AND {matched}", place(query)),
+        false => matched,
+    };
+    let some = |matched: String| found(db, query, words, &there(matched), First::Newest, limit);
+    let mut rows = some(each.join(" AND "))?;
+    if words.len() > 1 && rows.len() < query.limit as usize {
+        let known: HashSet<ChunkId> = rows.iter().map(|(hit, _)| hit.chunk).collect();
+        rows.extend(some(any(words))?.into_iter().filter(|(hit, _)| !known.contains(&hit.chunk)));
+    }
+    Ok(hits(rows, query, words))
+}
+
+/// How densely a text has words: each counts for less the more often it was there.
+fn density(text: &str, words: &[String]) -> f64 {
+    let (mut times, mut length) = (vec![0.0; words.len()], 0.0);
+    for (begins, ends) in spans(text) {
+        length += 1.0;
+        let there = folded(&text[begins..ends]);
+        for (times, word) in times.iter_mut().zip(words) {
+            // Nearly as stems go: a word and what is only longer.
+            let is_it = there.starts_with(word.as_str()) || word.starts_with(&there);
+            *times += f64::from(u8::from(is_it && there.len().abs_diff(word.len()) <= 3));
+        }
+    }
+    let often = OFTEN * (0.25 + 0.75 * length / LENGTH);
+    times.into_iter().map(|times| times / (times + often)).sum()
+}
+
+/// A hit that has no snippet yet, and its text.
+type Hit = (TextHit, String);
+
+/// The best of what was found, the best first, each with its snippet.
+fn hits(mut rows: Vec<Hit>, query: &TextQuery, words: &[String]) -> Vec<TextHit> {
+    rows.sort_by(|(one, _), (two, _)| {
+        two.score.total_cmp(&one.score).then_with(|| one.chunk.cmp(&two.chunk))
+    });
+    rows.truncate(query.limit as usize);
+    rows.into_iter().map(|(hit, text)| TextHit { snippet: snippet(&text, words), ..hit }).collect()
+}
+
+fn found(
+    db: &Connection,
+    query: &TextQuery,
+    words: &[String],
+    matched: &str,
+    first: First,
+    limit: u32,
+) -> Result<Vec<Hit>, CatalogError> {
+    let (sql, values) = search_sql(query, matched, first, limit);
     let mut found = db.prepare_cached(&sql)?;
     let mut rows = found.query(params_from_iter(values))?;
-    let mut hits = Vec::new();
+    let mut all = Vec::new();
     while let Some(row) = rows.next()? {
         let document = uuid_of(&row.get::<_, Vec<u8>>(1)?)?;
         let text: String = row.get(10)?;
-        hits.push(TextHit {
+        let score = match first {
+            // The database's rank is the less the better.
+            First::Best => -row.get::<_, f64>(9)?,
+            First::Newest => density(&text, words),
+        };
+        let hit = TextHit {
             chunk: ChunkId(row.get(0)?),
             page: PageKey { document, generation: row.get(2)?, number: row.get(3)? },
             index: row.get(4)?,
@@ -238,13 +308,12 @@ fn ranked(
             collection: row.get(6)?,
             source: row.get(7)?,
             name: row.get(8)?,
-            // The database's rank is the less the better.
-            score: -row.get::<_, f64>(9)?,
-            snippet: snippet(&text, words),
-        });
+            score,
+            snippet: Snippet::default(),
+        };
+        all.push((hit, text));
     }
-    hits.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.chunk.cmp(&b.chunk)));
-    Ok(hits)
+    Ok(all)
 }
 
 #[cfg(test)]

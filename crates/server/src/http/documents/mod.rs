@@ -114,7 +114,7 @@ fn of_all() -> Vec<Operation> {
             Method::GET,
             "/documents/stats",
             Role::Viewer,
-            "How many pages and chunks stand where, of all documents whose items are kept: \
+            "How many pages and chunks of the newest versions of documents stand where: \
              ocr_pages, vector_chunks and graphrag_chunks by status.",
             get(progress::stats),
         )

@@ -3,16 +3,15 @@
 use std::sync::Arc;
 
 use axum::Json;
+use axum::extract::State;
 use axum::http::StatusCode;
 use serde::Deserialize;
+use windrow_core::Refusal;
 use windrow_core::command::RetryMode;
-use windrow_core::find::Filter;
 use windrow_core::item::Status;
-use windrow_core::ports::{Inspected, Store as _};
+use windrow_core::ports::Store as _;
 use windrow_core::tally::{Bucket, Counts};
-use windrow_core::{ItemId, Refusal};
-use windrow_pipelines::catalog::Document;
-use windrow_pipelines::documents::{DOCUMENT, QUEUE};
+use windrow_pipelines::catalog::{Document, DocumentCursor, DocumentFilter};
 use windrow_wire::document as wire;
 use windrow_wire::problem::Code;
 
@@ -22,10 +21,10 @@ use super::change::Begun;
 use super::show::state;
 use super::{Known, TENANT, tenant};
 use crate::auth::Scoped;
-use crate::documents::progress::{Gap, PHASES, Phase, Progress, phases_of};
+use crate::documents::progress::{Gap, PHASES, Phase, Progress};
 
 /// Documents whose items are looked at together.
-const SLICE: usize = 200;
+const SLICE: u32 = 200;
 /// How many documents are named as ready.
 const READY_MAX: usize = 200;
 
@@ -124,43 +123,46 @@ pub(super) fn task(status: Status) -> wire::Task {
     }
 }
 
-/// The items of a tenant's documents, as far as they are kept, slice by slice.
-struct Roots<'a> {
-    scoped: &'a Scoped,
-    filter: Filter,
-    after: Option<ItemId>,
+/// A tenant's documents with their phases, slice by slice. Goes by the catalog: whoever looks for
+/// their items among all pages and chunks looks at those too.
+struct All<'a> {
+    app: &'a App,
+    filter: DocumentFilter,
+    after: Option<DocumentCursor>,
     is_over: bool,
 }
 
-impl<'a> Roots<'a> {
-    fn of(scoped: &'a Scoped, tenant: Arc<str>) -> Roots<'a> {
-        let (queue, kind) = (Some(QUEUE.into()), Some(DOCUMENT.into()));
-        let filter = Filter { queue, kind, tenant: Some(tenant), ..Filter::default() };
-        Roots { scoped, filter, after: None, is_over: false }
+impl<'a> All<'a> {
+    async fn of(app: &'a App, tenant: &str) -> Result<All<'a>, Failed> {
+        let is_over = !app.documents.is_begun().await?;
+        Ok(All { app, filter: DocumentFilter::of(tenant), after: None, is_over })
     }
 
-    async fn next(&mut self) -> Result<Option<Vec<Inspected>>, Failed> {
+    async fn next(&mut self) -> Result<Option<Vec<(Document, [Phase; 3])>>, Failed> {
         if self.is_over {
             return Ok(None);
         }
-        let queue = self.scoped.of(self.filter.tenant.as_deref().unwrap_or_default())?;
-        let page = queue.store().find(&self.filter, self.after, SLICE, &|| false).await?;
-        self.is_over = page.next.is_none();
-        self.after = page.next;
-        let ids: Vec<ItemId> = page.items.iter().map(|listed| listed.item.id).collect();
-        Ok(Some(queue.store().inspect_all(&ids).await?))
+        let documents = &self.app.documents;
+        let catalog = &documents.opened().await?.catalog;
+        let found = catalog.documents(self.filter.clone(), self.after, SLICE).await?;
+        self.is_over = found.len() < SLICE as usize;
+        self.after = found.last().map(Document::cursor);
+        let phases = documents.phases(&found).await?;
+        let with_phases = found.into_iter().zip(phases);
+        Ok(Some(with_phases.filter_map(|(document, of)| Some((document, of?))).collect()))
     }
 }
 
 pub(super) async fn stats(
+    State(app): State<Arc<App>>,
     scoped: Scoped,
     Asked(which): Asked<Which>,
 ) -> Result<Json<Vec<wire::Stat>>, Failed> {
-    let mut roots = Roots::of(&scoped, tenant(which.tenant.as_deref(), &scoped)?);
+    let mut documents = All::of(&app, &tenant(which.tenant.as_deref(), &scoped)?).await?;
     let mut all = [Counts::default(); 3];
-    while let Some(slice) = roots.next().await? {
-        for seen in &slice {
-            for (all, phase) in all.iter_mut().zip(phases_of(seen)) {
+    while let Some(slice) = documents.next().await? {
+        for (_, phases) in &slice {
+            for (all, phase) in all.iter_mut().zip(phases) {
                 all.0.iter_mut().zip(phase.counts.0).for_each(|(all, count)| *all += count);
             }
         }
@@ -187,6 +189,7 @@ pub(super) async fn stats(
 }
 
 pub(super) async fn ready(
+    State(app): State<Arc<App>>,
     scoped: Scoped,
     Asked(which): Asked<Which>,
 ) -> Result<Json<Vec<wire::Ready>>, Failed> {
@@ -195,23 +198,22 @@ pub(super) async fn ready(
         Some("graphrag" | "graph") => 2,
         _ => return Err(Refusal::invalid("phase", "must be vector or graphrag").into()),
     };
-    let mut roots = Roots::of(&scoped, tenant(which.tenant.as_deref(), &scoped)?);
+    let mut documents = All::of(&app, &tenant(which.tenant.as_deref(), &scoped)?).await?;
     let mut ready = Vec::new();
-    while let Some(slice) = roots.next().await? {
-        for seen in &slice {
-            let phases = phases_of(seen);
+    while ready.len() < READY_MAX
+        && let Some(slice) = documents.next().await?
+    {
+        for (document, phases) in slice {
             let is_ready = phases[next - 1].status == Status::Completed
                 && phases[next].status == Status::Pending;
-            if is_ready && ready.len() < READY_MAX {
-                let body = &seen.body;
-                ready.push(wire::Ready {
-                    id: body.reference.clone().unwrap_or_default(),
-                    filename: body.source_info.clone().unwrap_or_default(),
-                    item: seen.item.id.to_string(),
-                });
+            let item = document.newest.as_ref().and_then(|newest| newest.item);
+            if let Some(item) = item.filter(|_| is_ready) {
+                let id = document.id.to_string();
+                ready.push(wire::Ready { id, filename: document.name, item: item.to_string() });
             }
         }
     }
+    ready.truncate(READY_MAX);
     Ok(Json(ready))
 }
 
