@@ -51,8 +51,9 @@ impl Place {
         self.data.0.join("store")
     }
 
-    fn server(&self, model: &Model) -> Server {
-        let mut variables = model.variables();
+    /// With a model, or with what is built in.
+    fn server(&self, model: Option<&Model>) -> Server {
+        let mut variables = model.map(Model::variables).unwrap_or_default();
         let at_once = PAGES_AT_ONCE.to_string();
         variables.push(("WINDROW_DOCUMENTS__PAGES_AT_ONCE", &at_once));
         variables.push(("PATH", &self.path));
@@ -89,7 +90,7 @@ pub(crate) fn fingerprint(store: &Path) -> Hash {
 
 /// Waits for the end of the document, killing the server so often on the way. Says how often that
 /// was.
-fn ingest(place: &Place, model: &Model, kills: usize) -> usize {
+fn ingest(place: &Place, model: Option<&Model>, kills: usize) -> usize {
     let mut server = place.server(model);
     let added = add(&server, "?name=chronicle.pdf", "application/pdf", &pdf(PAGES, chronicle));
     let (id, item) = (added["id"].as_str().unwrap(), added["item"].as_str().unwrap());
@@ -132,16 +133,33 @@ fn again(counts: &HashMap<String, usize>) -> usize {
     counts.values().map(|count| count - 1).sum()
 }
 
+fn kills() -> usize {
+    std::env::var("WINDROW_KILLS").map_or(KILLS, |kills| kills.parse().unwrap())
+}
+
+#[test]
+fn a_server_that_is_killed_on_the_way_makes_the_same_of_what_it_links_in_batches() {
+    let (calm, place, kills) = (Place::new("batches-calm"), Place::new("batches"), kills());
+    assert_eq!(ingest(&calm, None, 0), 0);
+    let killed = ingest(&place, None, kills);
+    assert!(killed > kills / 2, "only {killed} of {kills} kills came in time");
+    let (made, expected) = (fingerprint(&place.store()), fingerprint(&calm.store()));
+    assert_eq!(made, expected, "texts, vectors or graph differ");
+    let (repeated, most) = (again(&place.read()), PAGES_AT_ONCE * killed);
+    eprintln!("{killed} kills; repeated {repeated} pages; at most {most}");
+    assert!(repeated <= most, "{repeated} pages were read again, of at most {most}");
+}
+
 #[test]
 fn a_server_that_is_killed_on_the_way_makes_the_same_and_repeats_only_what_was_in_work() {
-    let kills = std::env::var("WINDROW_KILLS").map_or(KILLS, |kills| kills.parse().unwrap());
+    let kills = kills();
     let (calm, model) = (Place::new("killed-calm"), Model::start());
-    assert_eq!(ingest(&calm, &model, 0), 0);
+    assert_eq!(ingest(&calm, Some(&model), 0), 0);
     let expected = fingerprint(&calm.store());
     assert_eq!(again(&calm.read()) + again(&model.asked().embedded), 0, "nobody was killed");
 
     let (place, model) = (Place::new("killed"), Model::start());
-    let killed = ingest(&place, &model, kills);
+    let killed = ingest(&place, Some(&model), kills);
     assert!(killed > kills / 2, "only {killed} of {kills} kills came in time");
     assert_eq!(fingerprint(&place.store()), expected, "texts, vectors or graph differ");
     let asked = model.asked();
