@@ -236,7 +236,8 @@ pub(super) fn place(
     db: &Connection,
     id: ChunkId,
 ) -> Result<Option<(i64, PageKey, Scope)>, CatalogError> {
-    let sql = "select c.document, c.generation, c.page, c.tenant, c.collection, c.row from chunks c \
+    let sql = "select c.document, c.generation, c.page, c.tenant, c.collection, c.row \
+         from chunks c \
          join generations g on g.document = c.document and g.number = c.generation \
          where c.id = ?1 and g.state <> 'old'";
     let found = db.prepare_cached(sql)?.query_row([id.0], |row| {
