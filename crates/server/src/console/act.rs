@@ -8,12 +8,16 @@ use axum::body::Bytes;
 use axum::http::Method;
 use axum::response::{IntoResponse as _, Response};
 use maud::{Markup, html};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::page::{say, see_other};
 use super::view::{View, decoded};
 use super::way::{Way, way};
 use crate::ask::Ask;
+use crate::http::Failed;
+
+/// Parts of a field's place, of which each is an object in the one before.
+const DEPTH_MAX: usize = 4;
 
 /// An operation of the API that can be pressed.
 #[derive(Clone, Debug)]
@@ -191,6 +195,13 @@ impl Sent {
         self.0.iter().filter(move |(called, _)| called == name).map(|(_, value)| value.as_str())
     }
 
+    /// A whole number; none if nothing was typed in.
+    pub(super) fn number(&self, name: &str) -> Result<Option<u64>, Failed> {
+        let wrong = |_| Failed::malformed(format!("{name} must be a whole number"));
+        let said = self.get(name).map(str::trim).filter(|said| !said.is_empty());
+        said.map(|digits| digits.parse().map_err(wrong)).transpose()
+    }
+
     /// A page to go to: one of ours, from the root on.
     pub(super) fn page(&self, name: &str) -> Option<&str> {
         self.get(name).filter(|way| is_ours(way))
@@ -235,14 +246,17 @@ fn ask(sent: &Sent) -> Result<Ask, String> {
     let ask = pairs.fold(Ask::new(method, &parts), |ask, (name, value)| {
         ask.with(&decoded(name), Some(decoded(value)))
     });
-    let with = sent.get("with").map(serde_json::from_str::<Value>).transpose();
-    let mut body = with.map_err(|error| error.to_string())?;
+    let with = sent.get("with").map(serde_json::from_str::<Map<String, Value>>).transpose();
+    let mut body = with.map_err(|error| error.to_string())?.map(Value::Object);
     for (name, value) in &sent.0 {
         let (kind, at) = match name.split_once('.') {
             Some(("text", at)) => (Kind::Text, at),
             Some(("number", at)) => (Kind::Number, at),
             _ => continue,
         };
+        if at.split('.').count() > DEPTH_MAX {
+            return Err(format!("a field has at most {DEPTH_MAX} parts"));
+        }
         let value = match (kind, value.trim()) {
             (Kind::Number, "") => Value::Null,
             (Kind::Number, digits) => {
@@ -259,7 +273,7 @@ fn ask(sent: &Sent) -> Result<Ask, String> {
     }
 }
 
-/// Puts a value where it belongs: `retention.max_per_tenant`.
+/// Puts a value where it belongs in an object: `retention.max_per_tenant`.
 fn put(body: &mut Value, at: &str, value: Value) {
     match at.split_once('.') {
         None => body[at] = value,
@@ -298,6 +312,23 @@ mod tests {
             "retention": { "max_age_ms": 1, "max_per_tenant": 5 }, "limits": { "rate": null }
         });
         assert_eq!(body, wanted);
+    }
+
+    #[test]
+    fn a_forged_form_is_refused() {
+        let deep = format!("do=POST+/x&text.{}a=1", "a.".repeat(1_000_000));
+        for (form, want) in [
+            (&*deep, "at most 4 parts"),
+            ("do=POST+/x&with=[]&text.a=1", "expected a map"),
+            ("do=POST+/x&with=%22a%22&text.a=1", "expected a map"),
+            ("do=POST+/x&number.a=1e3", "must be a number"),
+            ("do=POST", "no operation"),
+            ("text.a=1", "nothing to do"),
+        ] {
+            let why = ask(&Sent::read(form.as_bytes())).unwrap_err();
+            assert!(why.contains(want), "{why}");
+        }
+        assert!(ask(&Sent::read(b"do=POST+/x&with=%7B%7D&text.a.b=1")).is_ok());
     }
 
     #[test]

@@ -19,6 +19,7 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HOST};
 use axum::response::{IntoResponse as _, Response};
 use serde::Deserialize;
 use serde_json::json;
+use tokio::time::Instant;
 use tower_service::Service as _;
 use windrow_engine::events::EventId;
 
@@ -30,6 +31,9 @@ use crate::http::{App, Asked, Failed, For};
 const REST: Duration = Duration::from_millis(1_000);
 /// How long it stays so when nothing happens: ages and figures per minute go on.
 const BEAT: Duration = Duration::from_secs(5);
+/// How long a stream lasts. The browser asks again by itself, and shows its session again: one that
+/// is over, or was signed out in another tab, sees nothing new any more.
+const LASTS: Duration = Duration::from_secs(600);
 
 /// The pages, without a socket.
 #[derive(Clone, Debug)]
@@ -63,6 +67,7 @@ pub(super) async fn stream(
         sent: HashMap::new(),
         hashes: RandomState::new(),
         is_first: true,
+        until: Instant::now() + LASTS,
     };
     let body = futures_util::stream::unfold(follower, |mut follower| async {
         let words = follower.next().await?;
@@ -83,6 +88,7 @@ struct Follower {
     sent: HashMap<&'static str, u64>,
     hashes: RandomState,
     is_first: bool,
+    until: Instant,
 }
 
 impl Follower {
@@ -134,6 +140,7 @@ impl Follower {
             () = news => Some(()),
             () = self.app.stops() => None,
             () = self.queue.ended() => None,
+            () = tokio::time::sleep_until(self.until) => None,
         }
     }
 }

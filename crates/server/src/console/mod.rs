@@ -91,6 +91,7 @@ pub(crate) fn routes() -> Vec<Route> {
         page("/scan-history", viewer, get(async |view: View| moved(&view, "queue"))),
         page("/operations/{id}", viewer, get(operations::page)),
         press("/operations", Some(Role::Operator), post(operations::begin)),
+        press("/schedules/turn", Some(Role::Operator), post(schedules::turned)),
         press("/operations/confirm", Some(Role::Operator), post(operations::confirm)),
         press("/act", viewer, post(act::act)),
         press("/theme", None, post(session::theme)),

@@ -23,11 +23,12 @@ const MINUTE_MS: u64 = 60_000;
 pub(super) async fn page(view: View) -> Result<Page, Failed> {
     let stats = view.see(Ask::get(&["admin", "queue", "stats"])).await?;
     let queues = view.see(Ask::get(&["queues"])).await?;
-    let resources = view.see(Ask::get(&["resources"])).await?;
+    // Who sees one tenant sees no resources, which all share.
+    let resources = view.may_see(Ask::get(&["resources"])).await?;
     Ok(view
         .page("Queue monitor")
         .part("figures", figures(&view, &stats))
-        .part("levers", levers(&view, &queues, &resources))
+        .part("levers", levers(&view, &queues, resources.as_ref()))
         .part("recent", recent(&view, &stats)))
 }
 
@@ -58,7 +59,7 @@ fn figures(view: &View, stats: &Value) -> Markup {
 }
 
 /// Pause, rate and concurrency of every queue.
-fn levers(view: &View, queues: &Value, resources: &Value) -> Markup {
+fn levers(view: &View, queues: &Value, resources: Option<&Value>) -> Markup {
     let all = queues.as_array().map_or(&[][..], Vec::as_slice);
     html! {
         h2 { "Queues" }
@@ -78,13 +79,13 @@ fn levers(view: &View, queues: &Value, resources: &Value) -> Markup {
     }
 }
 
-fn lever(view: &View, queue: &Value, resources: &Value) -> Markup {
+fn lever(view: &View, queue: &Value, resources: Option<&Value>) -> Markup {
     let (name, settings) = (text(queue, "queue"), &queue["settings"]);
     let is_paused =
         list(queue, "paused").iter().any(|p| p["stage"].is_null() && p["tenant"].is_null());
     let group = settings["group_limit"].as_u64().map(|n| n.to_string()).unwrap_or_default();
     let resource = text(settings, "resource");
-    let known = resources.as_array().into_iter().flatten();
+    let known = resources.and_then(Value::as_array).into_iter().flatten();
     let known = known.filter(|known| text(known, "name") == resource && !resource.is_empty());
     let rate = known.map(|known| &known["limits"]["rate"]).next();
     let per_minute = rate.filter(|rate| rate.is_object()).map(|rate| {
@@ -115,46 +116,51 @@ fn lever(view: &View, queue: &Value, resources: &Value) -> Markup {
                     .says("It holds from the next claim on.").button(view))
             }
             td {
-                form.act method="post" action=(view.to("admin/rate")) {
-                    (back(view))
-                    input type="hidden" name="queue" value=(name);
-                    label { span { "items" }
-                        input type="number" min="1" name="per_minute" value=[per_minute]; }
-                    button type="submit" { "Set" }
+                @if resources.is_some() {
+                    form.act method="post" action=(view.to("admin/rate")) {
+                        (back(view))
+                        input type="hidden" name="queue" value=(name);
+                        label { span { "items" }
+                            input type="number" min="1" name="per_minute" value=[per_minute]; }
+                        button type="submit" { "Set" }
+                    }
                 }
             }
         }
     }
 }
 
-/// Says how many items of a queue may be handed out in a minute: the rate of a resource of its own,
-/// or of the one that it needs already.
-pub(super) async fn rate(view: View, body: Bytes) -> Result<Response, Failed> {
+/// Says how many items of a queue may be handed out in a minute, and what became of it.
+pub(super) async fn rate(view: View, body: Bytes) -> Response {
     let sent = Sent::read(&body);
-    let queue = sent.get("queue").unwrap_or_default();
+    let set = set_rate(&view, &sent).await;
+    let said = set.unwrap_or_else(|failed| format!("Not done: {}", failed.detail()));
+    let mut response = see_other(&view.to(sent.page("back").unwrap_or("admin/queue-monitor")));
+    say(response.headers_mut(), &said);
+    response
+}
+
+/// The rate is that of a resource of the queue's own, or of the one that it needs already, of which
+/// whatever else it bears stays as it is.
+async fn set_rate(view: &View, sent: &Sent) -> Result<String, Failed> {
+    let (queue, wanted) = (sent.get("queue").unwrap_or_default(), sent.number("per_minute")?);
     let mut settings = view.see(Ask::get(&["queues", queue, "settings"])).await?;
     let resource = match text(&settings, "resource") {
         "" => format!("queue.{queue}"),
         known => known.to_owned(),
     };
-    let wanted = sent.get("per_minute").and_then(|digits| digits.trim().parse::<u32>().ok());
-    let done = match wanted {
-        Some(count) => {
-            let rate = json!({ "rate": { "count": count, "per_ms": MINUTE_MS } });
-            settings["resource"] = json!(resource);
-            put(&view, &["resources", &resource], &rate).await?;
-            put(&view, &["queues", queue, "settings"], &settings).await
-        }
-        None => put(&view, &["resources", &resource], &json!({})).await,
+    let known = view.see(Ask::get(&["resources", &resource])).await.unwrap_or_default();
+    let mut limits = known["limits"].as_object().cloned().unwrap_or_default();
+    limits.retain(|name, limit| name != "rate" && !limit.is_null());
+    let Some(count) = wanted else {
+        put(view, &["resources", &resource], &json!(limits)).await?;
+        return Ok(format!("{queue}: as many as workers take."));
     };
-    let said = match (done, wanted) {
-        (Err(failed), _) => format!("Not done: {}", failed.detail()),
-        (Ok(()), Some(count)) => format!("{queue}: at most {count} in a minute from now on."),
-        (Ok(()), None) => format!("{queue}: as many as workers take."),
-    };
-    let mut response = see_other(&view.to(sent.page("back").unwrap_or("admin/queue-monitor")));
-    say(response.headers_mut(), &said);
-    Ok(response)
+    limits.insert("rate".into(), json!({ "count": count, "per_ms": MINUTE_MS }));
+    put(view, &["resources", &resource], &json!(limits)).await?;
+    settings["resource"] = json!(resource);
+    put(view, &["queues", queue, "settings"], &settings).await?;
+    Ok(format!("{queue}: at most {count} in a minute from now on."))
 }
 
 async fn put(view: &View, path: &[&str], body: &Value) -> Result<(), Failed> {

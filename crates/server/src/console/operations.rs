@@ -55,7 +55,7 @@ pub(super) async fn begin(view: View, body: Bytes) -> Result<Response, Failed> {
     if filter.is_empty() {
         wanted["all"] = json!(true);
     }
-    priority(&sent, verb, &mut wanted);
+    priority(&sent, verb, &mut wanted)?;
     Ok(started(&view, &wanted).await.unwrap_or_else(|failed| {
         let mut response = see_other(&view.to(sent.page("back").unwrap_or_default()));
         say(response.headers_mut(), &format!("Not done: {}", failed.detail()));
@@ -63,11 +63,11 @@ pub(super) async fn begin(view: View, body: Bytes) -> Result<Response, Failed> {
     }))
 }
 
-fn priority(sent: &Sent, verb: &str, wanted: &mut Value) {
-    let priority = sent.get("priority").and_then(|digits| digits.trim().parse::<u8>().ok());
+fn priority(sent: &Sent, verb: &str, wanted: &mut Value) -> Result<(), Failed> {
     if verb == "prioritise" {
-        wanted["priority"] = json!(priority.unwrap_or(8));
+        wanted["priority"] = json!(sent.number("priority")?.unwrap_or(8));
     }
+    Ok(())
 }
 
 /// Does it to each of some items, which are those of one page at most.
@@ -79,7 +79,7 @@ async fn to_selected(view: &View, sent: &Sent, verb: &str) -> Result<Response, F
             "delete" => Ok(Ask::delete(&["queue", id])),
             "prioritise" => {
                 let mut body = json!({});
-                priority(sent, verb, &mut body);
+                priority(sent, verb, &mut body)?;
                 Ask::post(&["queue", id, "prioritise"]).json(&body)
             }
             "retry" => Ask::post(&["queue", id, "retry"]).json(&json!({ "mode": "reset" })),
@@ -136,6 +136,9 @@ fn shown(view: &View, operation: &Value, name: &str) -> Markup {
                 @if let Some(priority) = operation["priority"].as_u64() {
                     " · priority " (priority)
                 }
+                @for key in ["mode", "from_stage"] {
+                    @if let Some(said) = operation[key].as_str() { " · " (key) " " (said) }
+                }
             }
             @if !is_count { (bar(done, refused, matched.max(1), &format!("{done} of {matched}"))) }
             p { span.badge.(class(state)) { (state) } " begun " (when(&operation["started_at"])) }
@@ -191,8 +194,10 @@ pub(super) async fn confirm(view: View, body: Bytes) -> Result<Response, Failed>
     if counted["filter"].as_object().is_some_and(serde_json::Map::is_empty) {
         wanted["all"] = json!(true);
     }
-    if !counted["priority"].is_null() {
-        wanted["priority"] = counted["priority"].clone();
+    for key in ["priority", "mode", "from_stage"] {
+        if !counted[key].is_null() {
+            wanted[key] = counted[key].clone();
+        }
     }
     started(&view, &wanted).await
 }

@@ -52,21 +52,28 @@ pub(super) async fn page(view: View, Asked(wanted): Asked<Wanted>) -> Result<Pag
     let said = wanted.said();
     let narrowed = parse(&said).ok();
     let queue = narrowed.as_ref().and_then(|filter| filter.queue.as_deref());
-    let stats = view.see(Ask::get(&["queue", "stats"]).with("queue", queue)).await?;
+    let tenant = narrowed.as_ref().and_then(|filter| filter.tenant.as_deref());
+    let stats = Ask::get(&["queue", "stats"]).with("queue", queue).with("tenant", tenant);
+    let stats = view.see(stats).await?;
     let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let ask = Ask::get(&["queue"]).with("filter", some(&said)).with("cursor", some(&wanted.cursor));
     let items = view.see(ask).await;
     let title = queue.map_or_else(|| "Queue".to_owned(), |queue| format!("Queue {queue}"));
     let page = view.page(title).part("counts", counts(&view, &stats, narrowed.as_ref()));
-    let page = page.part("filter", filter(&view, &said, narrowed.as_ref(), items.as_ref().err()));
+    let page = page.part("filter", filter(&view, &said, items.as_ref().err()));
     Ok(match items {
         Ok(items) => page.part("items", rows(&view, &items, &said, &wanted.cursor)),
         Err(_) => page,
     })
 }
 
-/// How many have each status, each a link to them.
+/// How many have each status, each a link to them. What else the filter says is not counted.
 fn counts(view: &View, stats: &Value, filter: Option<&Filter>) -> Markup {
+    let is_counted = filter.is_none_or(|filter| {
+        let Filter { queue, tenant, .. } = filter.clone();
+        let counted = Filter { queue, tenant, ..Filter::default() };
+        written(&Filter { status: None, ..filter.clone() }) == written(&counted)
+    });
     let to = |status: Option<&str>| {
         let filter =
             Filter { status: status.map(str::to_owned), ..filter.cloned().unwrap_or_default() };
@@ -84,8 +91,7 @@ fn counts(view: &View, stats: &Value, filter: Option<&Filter>) -> Markup {
                 @let name = status.name();
                 li aria-current=[(chosen == Some(name)).then_some("true")] {
                     a href=(view.to(to(Some(name)))) { (badge(name)) }
-                    " "
-                    (counted(view, number(stats, name), to(Some(name))))
+                    @if is_counted { " " (counted(view, number(stats, name), to(Some(name)))) }
                 }
             }
         }
@@ -93,9 +99,7 @@ fn counts(view: &View, stats: &Value, filter: Option<&Filter>) -> Markup {
 }
 
 /// The filter, and drop-downs that write into it.
-fn filter(view: &View, said: &str, filter: Option<&Filter>, wrong: Option<&Failed>) -> Markup {
-    let status = filter.and_then(|filter| filter.status.as_deref()).unwrap_or_default();
-    let source = filter.and_then(|filter| filter.source_type.as_deref()).unwrap_or_default();
+fn filter(view: &View, said: &str, wrong: Option<&Failed>) -> Markup {
     let sources = ["file", "email", "api", "manual", "folder", "git", "csv"];
     html! {
         form.filter role="search" method="get" action=(view.to("queue")) {
@@ -113,7 +117,7 @@ fn filter(view: &View, said: &str, filter: Option<&Filter>, wrong: Option<&Faile
                 option value="" { "as in the filter" }
                 option value="any" { "any" }
                 @for known in Status::ALL {
-                    option value=(known.name()) selected[known.name() == status] { (known.name()) }
+                    option value=(known.name()) { (known.name()) }
                 }
             }
             label for="source_type" { "Source" }
@@ -121,7 +125,7 @@ fn filter(view: &View, said: &str, filter: Option<&Filter>, wrong: Option<&Faile
                 option value="" { "as in the filter" }
                 option value="any" { "any" }
                 @for known in sources {
-                    option value=(known) selected[known == source] { (known) }
+                    option value=(known) { (known) }
                 }
             }
             button type="submit" { "Filter" }
@@ -144,6 +148,8 @@ fn rows(view: &View, page: &Value, filter: &str, cursor: &str) -> Markup {
     html! {
         form.items method="post" action=(view.to("operations")) {
             (super::act::back(view))
+            // What Enter in a field would press: nothing.
+            button type="submit" disabled hidden {}
             @if acts {
                 div.bulk role="group" aria-label="Do something to many" {
                     select name="which" aria-label="To which items" {

@@ -1,12 +1,18 @@
 //! Schedules: what runs by the clock, in plain words.
 
-use axum::http::Method;
-use maud::{Markup, html};
-use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
-use super::act::Act;
+use axum::body::Bytes;
+use axum::http::Method;
+use axum::response::Response;
+use maud::{Markup, html};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::act::{Act, Sent, back};
 use super::draw::{copied, head, list, text, when};
-use super::page::Page;
+use super::page::{Page, say, see_other};
 use super::view::View;
 use crate::ask::Ask;
 use crate::auth::Role;
@@ -65,8 +71,7 @@ fn row(view: &View, schedule: &Value) -> Markup {
                 @if view.may(Role::Operator) {
                     (Act::post("Run now", &["schedules", name, "run"]).asking("tenant", tenant)
                         .says("It ran.").button(view))
-                    (Act::new(if is_enabled { "Turn off" } else { "Turn on" }, Method::PUT, &path)
-                        .asking("tenant", tenant).with(turned(schedule, !is_enabled)).button(view))
+                    (turn(view, name, tenant, !is_enabled))
                     (Act::delete("Delete", &path).asking("tenant", tenant)
                         .asks("Delete this schedule?").says("It is deleted.").button(view))
                 }
@@ -75,16 +80,52 @@ fn row(view: &View, schedule: &Value) -> Markup {
     }
 }
 
-/// The same schedule, on or off.
-fn turned(schedule: &Value, on: bool) -> Value {
-    let mut item = schedule["item"].clone();
-    if let Some(fields) = item.as_object_mut() {
-        fields.retain(|_, value| !value.is_null());
+/// The button that turns a schedule on or off.
+fn turn(view: &View, name: &str, tenant: &str, on: bool) -> Markup {
+    html! {
+        form.act method="post" action=(view.to("schedules/turn"))
+            data-key={ "turn " (on) " " (name) " " (tenant) } {
+            (back(view))
+            input type="hidden" name="name" value=(name);
+            input type="hidden" name="tenant" value=(tenant);
+            input type="hidden" name="on" value=(on);
+            button type="submit" { @if on { "Turn on" } @else { "Turn off" } }
+        }
     }
-    json!({
-        "cron": schedule["cron"], "time_zone": schedule["time_zone"], "item": item,
-        "overlap": schedule["overlap"], "missed": schedule["missed"], "enabled": on,
-    })
+}
+
+/// What is said of a schedule when it is put, letter by letter: its payload is nobody's to change.
+#[derive(Deserialize, Serialize, Debug)]
+struct Said {
+    cron: Box<RawValue>,
+    time_zone: Box<RawValue>,
+    item: BTreeMap<String, Box<RawValue>>,
+    overlap: Box<RawValue>,
+    missed: Box<RawValue>,
+    enabled: bool,
+}
+
+/// Turns a schedule on or off, and leaves the rest of it.
+pub(super) async fn turned(view: View, body: Bytes) -> Result<Response, Failed> {
+    let sent = Sent::read(&body);
+    let of = |method| {
+        let ask = Ask::new(method, &["schedules", sent.get("name").unwrap_or_default()]);
+        ask.with("tenant", sent.get("tenant"))
+    };
+    let unread = |error: serde_json::Error| Failed::malformed(error.to_string());
+    let known = view.ask(of(Method::GET)).await?;
+    let mut said: Said = serde_json::from_slice(&known).map_err(unread)?;
+    said.item.retain(|_, value| value.get() != "null");
+    said.enabled = sent.get("on") == Some("true");
+    let put = of(Method::PUT).json(&said).map_err(|error| Failed::malformed(error.to_string()))?;
+    let words = match view.ask(put).await {
+        Ok(_) if said.enabled => "It is on.".to_owned(),
+        Ok(_) => "It is off.".to_owned(),
+        Err(failed) => format!("Not done: {}", failed.detail()),
+    };
+    let mut response = see_other(&view.to(sent.page("back").unwrap_or("schedules")));
+    say(response.headers_mut(), &words);
+    Ok(response)
 }
 
 const DAYS: [&str; 7] =

@@ -121,7 +121,7 @@ pub(super) async fn make_token(view: View, body: Bytes) -> Result<Page, Failed> 
     if let Some(tenant) = said("tenant") {
         wanted["tenant"] = json!(tenant);
     }
-    if let Some(days) = said("days").and_then(|days| days.parse::<u64>().ok()) {
+    if let Some(days) = sent.number("days")? {
         wanted["expires_in_ms"] = json!(days.saturating_mul(DAY_MS));
     }
     let ask = Ask::post(&["tokens"]).json(&wanted);

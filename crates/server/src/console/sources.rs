@@ -31,6 +31,7 @@ fn shown(view: &View, source: &Value) -> Markup {
         (text(source, "name"), text(source, "tenant"), text(source, "state"));
     let scan = &source["scan"];
     let collection = text(source, "collection");
+    let documents = way(&["documents"]).with("collection", collection).with("tenant", tenant);
     let act = |label: &'static str, verb: &str| {
         Act::post(label, &["sources", name, verb]).asking("tenant", tenant)
     };
@@ -41,7 +42,7 @@ fn shown(view: &View, source: &Value) -> Markup {
             @if let Some(error) = source["last_error"].as_str() { p.wrong { (short(error, 400)) } }
             dl.facts {
                 div { dt { "Collection" } dd {
-                    a href=(view.to(way(&["documents"]).with("collection", collection))) {
+                    a href=(view.to(documents)) {
                         (collection)
                     }
                 } }

@@ -155,6 +155,18 @@ fn send_away(all: &HashMap<u64, Arc<Pulse>>, many: usize) -> Vec<u64> {
     sent
 }
 
+/// Takes a connection out of the crowd when it goes.
+struct Leaves {
+    app: Arc<App>,
+    id: u64,
+}
+
+impl Drop for Leaves {
+    fn drop(&mut self) {
+        self.app.crowd.leave(self.id);
+    }
+}
+
 /// Serves until the server closes, then lets what is under way come to its end, for a while.
 pub(crate) async fn serve(
     app: Arc<App>,
@@ -179,8 +191,9 @@ pub(crate) async fn serve(
                 let is_admitted = app.crowd.admit(id, &pulse, max);
                 let (app, router, tls) = (Arc::clone(&app), router.clone(), tls.clone());
                 connections.spawn(async move {
+                    // Also if somebody's mistake ends it.
+                    let _leaves = Leaves { app: Arc::clone(&app), id };
                     begin(&app, router, stream, tls, pulse, is_admitted).await;
-                    app.crowd.leave(id);
                 });
             }
             // Too many open files, most likely: it passes, sooner if somebody leaves.

@@ -138,6 +138,28 @@ it('all that matches is counted, confirmed and done before one’s eyes', async 
   assert.equal(one.status, 'failed', 'what did not match stays');
 });
 
+it('what is typed into the filter holds, whatever the drop-downs showed', async (visit) => {
+  const { server, open } = visit;
+  await server.done('typed', { source_info: 'torn' }, 'fail', { error: 'torn' });
+  await server.done('typed', { source_info: 'whole' });
+  const page = await open('/queue?filter=queue%3Atyped%20status%3Afailed');
+  const field = page.getByLabel('Filter', { exact: true });
+  await field.fill('queue:typed status:completed');
+  await field.press('Enter');
+  await page.getByRole('cell', { name: 'whole' }).waitFor();
+  assert.equal(await field.inputValue(), 'queue:typed status:completed');
+  await page.getByLabel('Status', { exact: true }).selectOption('failed');
+  await page.getByRole('cell', { name: 'torn' }).first().waitFor();
+  assert.match(await field.inputValue(), /status:failed/);
+  // Enter in the field of the priority is no button.
+  const here = page.url();
+  await page.getByRole('checkbox').nth(1).check();
+  await page.getByRole('spinbutton').press('Enter');
+  assert.equal(page.url(), here);
+  const { items } = await server.get('/queue?filter=queue%3Atyped%20status%3Afailed');
+  assert.equal(items.length, 1, 'it was not retried');
+});
+
 it('the monitor pauses, resumes, and limits a queue', async ({ server, open }) => {
   const [first] = await server.enqueue('levers', [{ key: 'a' }, { key: 'b' }]);
   const page = await open('/admin/queue-monitor');
@@ -165,10 +187,19 @@ it('the monitor pauses, resumes, and limits a queue', async ({ server, open }) =
   assert.deepEqual([limits.rate.count, limits.rate.per_ms], [12, 60_000]);
   await audited(server, 'PUT /resources/{resource}', settings.resource);
   assert.equal(await rate.inputValue(), '12');
+  // Whatever else the resource bears is none of the lever's business.
+  const careful = { ...limits, failures: 4, rest_ms: 90_000 };
+  await server.call('PUT', `/resources/${settings.resource}`, careful);
+  await rate.fill('1e3');
+  await levers.getByRole('button', { name: 'Set' }).last().click();
+  await page.getByText('Not done: per_minute must be a whole number').waitFor();
+  const borne = async () => (await server.get(`/resources/${settings.resource}`)).limits;
+  assert.deepEqual(await borne(), careful, 'what cannot be read is not taken for nothing');
   await rate.fill('');
   await levers.getByRole('button', { name: 'Set' }).last().click();
   await page.getByText('levers: as many as workers take.').waitFor();
-  assert.equal((await server.get(`/resources/${settings.resource}`)).limits.rate, null);
+  const { rate: none, failures, rest_ms: rest } = await borne();
+  assert.deepEqual([none, failures, rest], [null, 4, 90_000]);
   // Recent jobs are acted on there, too.
   const job = page.locator(`tr[data-key="${first.id}"]`);
   await press(page, 'Cancel', 'It is cancelled.', { within: job, asked: 'Cancel this job' });
@@ -193,21 +224,25 @@ it('a worker is drained and gets work again', async ({ server, open }) => {
 });
 
 it('a schedule is run, turned off and on, and deleted', async ({ server, open }) => {
-  const item = { queue: 'by-the-clock', payload: { big: 7 }, kind: 'report' };
-  const written = { cron: '0 3 * * *', item, overlap: 'skip' };
-  await server.call('PUT', '/schedules/nightly', written);
+  const payload = '{"z":1.10,"big":123456789012345678901234567890}';
+  const item = `{"queue":"by-the-clock","kind":"report","payload":${payload}}`;
+  const written = Buffer.from(`{"cron":"0 3 * * *","overlap":"skip","item":${item}}`);
+  const headers = { 'content-type': 'application/json' };
+  await server.call('PUT', '/schedules/nightly', written, { headers });
   const page = await open('/schedules');
   await press(page, 'Run now', 'It ran.');
   const { items } = await server.get('/queue?filter=queue%3Aby-the-clock');
   assert.equal(items.length, 1);
   await audited(server, 'POST /schedules/{name}/run', 'nightly');
   const schedule = () => server.get('/schedules/nightly');
-  await press(page, 'Turn off', 'Done.');
+  await press(page, 'Turn off', 'It is off.');
   assert.equal((await schedule()).enabled, false);
   await page.getByText('‖ off').waitFor();
-  await press(page, 'Turn on', 'Done.');
+  await press(page, 'Turn on', 'It is on.');
   const kept = await schedule();
-  assert.deepEqual([kept.enabled, kept.overlap, kept.item.payload], [true, 'skip', { big: 7 }]);
+  assert.deepEqual([kept.enabled, kept.overlap], [true, 'skip']);
+  const told = await (await fetch(`${server.url}/api/v1/schedules/nightly`)).text();
+  assert.ok(told.includes(payload), `letter by letter: ${told}`);
   await audited(server, 'PUT /schedules/{name}', 'nightly');
   await press(page, 'Delete', 'It is deleted.', { asked: 'Delete this schedule?' });
   await server.get('/schedules/nightly', { status: 404 });

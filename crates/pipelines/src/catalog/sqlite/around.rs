@@ -52,7 +52,7 @@ pub(super) fn around(
 pub(super) const SAID: &str = "select g.said, c.id, m.document, d.name, c.page from mentions m \
      cross join documents d on d.id = m.document and d.live = m.generation and d.tenant = ?2 \
      cross join graphs g on g.chunk = m.chunk \
-     cross join chunks c on c.row = m.chunk where m.entity = ?1";
+     cross join chunks c on c.row = m.chunk where m.entity = ?1 limit ?3";
 
 /// Adds what live documents state of an entity: where it is the source, and where the target. True
 /// if that may not be all.
@@ -63,9 +63,10 @@ fn said(
     all: &mut Vec<Said>,
 ) -> Result<bool, CatalogError> {
     let mut found = db.prepare_cached(SAID)?;
-    let mut rows = found.query(params![of.0, tenant])?;
-    let mut left = [SAID_MAX; 2];
+    let mut rows = found.query(params![of.0, tenant, COUNTED_MAX])?;
+    let (mut left, mut looked_at) = ([SAID_MAX; 2], 0);
     while let Some(row) = rows.next()? {
+        looked_at += 1;
         let said = said::Said::read(bytes(row, 0)?)?;
         let mut by = None;
         for (stated, far, is_outgoing) in said.around(of) {
@@ -98,7 +99,7 @@ fn said(
             break;
         }
     }
-    Ok(left.contains(&0))
+    Ok(left.contains(&0) || looked_at >= COUNTED_MAX)
 }
 
 pub(super) const NAMES: &str = "select name, count(*) from \
@@ -120,15 +121,15 @@ fn shown(db: &Connection, tenant: &str, id: EntityId) -> Result<Option<Shown>, C
 }
 
 /// What chunks say of the documents that were added last.
-pub(super) const SAMPLE: &str = "select g.said from \
+pub(super) const SAMPLE: &str = "select g.said from (select c.row from \
      (select id, live from documents where tenant = ?1 order by added_at desc, id desc limit ?2) d \
-     cross join chunks c on c.document = d.id and c.generation = d.live \
+     cross join chunks c on c.document = d.id and c.generation = d.live limit ?3) c \
      cross join graphs g on g.chunk = c.row";
 
-pub(super) const SAMPLE_OF_COLLECTION: &str = "select g.said from \
-     (select id, live from documents where tenant = ?1 and collection = ?3 \
+pub(super) const SAMPLE_OF_COLLECTION: &str = "select g.said from (select c.row from \
+     (select id, live from documents where tenant = ?1 and collection = ?4 \
      order by added_at desc, id desc limit ?2) d \
-     cross join chunks c on c.document = d.id and c.generation = d.live \
+     cross join chunks c on c.document = d.id and c.generation = d.live limit ?3) c \
      cross join graphs g on g.chunk = c.row";
 
 pub(super) fn sampled(db: &Connection, filter: &EntityFilter) -> Result<Prominent, CatalogError> {
@@ -137,11 +138,12 @@ pub(super) fn sampled(db: &Connection, filter: &EntityFilter) -> Result<Prominen
     match &filter.collection {
         Some(collection) => {
             found = db.prepare_cached(SAMPLE_OF_COLLECTION)?;
-            rows = found.query(params![tenant, SAMPLED_DOCUMENTS, collection])?;
+            let values = params![tenant, SAMPLED_DOCUMENTS, SAMPLED_MENTIONS, collection];
+            rows = found.query(values)?;
         }
         None => {
             found = db.prepare_cached(SAMPLE)?;
-            rows = found.query(params![tenant, SAMPLED_DOCUMENTS])?;
+            rows = found.query(params![tenant, SAMPLED_DOCUMENTS, SAMPLED_MENTIONS])?;
         }
     }
     let mut sample: BTreeMap<EntityId, (String, u32)> = BTreeMap::new();

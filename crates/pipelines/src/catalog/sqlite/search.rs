@@ -238,12 +238,12 @@ fn newest(
 ) -> Result<Vec<TextHit>, CatalogError> {
     let each: Vec<String> = words.iter().map(|word| format!("text : \"{word}\"")).collect();
     let limit = NEWEST.max(query.limit.saturating_mul(NEWEST_FOR_ONE));
-    let is_small = query.document.is_some() || query.collection.is_some();
-    let there = |matched: String| match is_small {
-        true => format!("{} AND {matched}", place(query)),
-        false => matched,
+    // In this place only: a tenant with few chunks does not wait for one with many.
+    let place = place(query);
+    let some = |matched: String| {
+        let there = format!("{place} AND {matched}");
+        found(db, query, words, &there, First::Newest, limit)
     };
-    let some = |matched: String| found(db, query, words, &there(matched), First::Newest, limit);
     let mut rows = some(each.join(" AND "))?;
     if words.len() > 1 && rows.len() < query.limit as usize {
         let known: HashSet<ChunkId> = rows.iter().map(|(hit, _)| hit.chunk).collect();

@@ -17,8 +17,10 @@ use crate::cli::show::span;
 use crate::http::{Asked, Failed, Named};
 
 /// Pages that are shown at once, of those that failed and of all.
-const FAILED: &str = "20";
+const FAILED: usize = 20;
 const LIMIT: &str = "50";
+/// How often it is asked for pages that failed: each time some thousands are looked at.
+const LOOKS: usize = 10;
 
 #[derive(Deserialize, Default, Debug)]
 #[serde(default)]
@@ -35,7 +37,7 @@ pub(in crate::console) async fn page(
     let document = view.see(Ask::get(&["documents", &id])).await?;
     let progress = view.see(Ask::get(&["documents", &id, "progress"])).await.unwrap_or_default();
     let manifest = |limit| Ask::get(&["documents", &id, "manifest"]).with("limit", Some(limit));
-    let failed = view.see(manifest(FAILED).with("only", Some("failed"))).await.unwrap_or_default();
+    let failed = failed(&view, &id).await;
     let from = (!wanted.from.is_empty()).then_some(&wanted.from);
     let pages = view.see(manifest(LIMIT).with("from", from)).await?;
     let state = text(&document, "state");
@@ -43,7 +45,7 @@ pub(in crate::console) async fn page(
         .page(short(text(&document, "name"), 90))
         .beside(html! { span.badge.(class(state)) { (state) } })
         .part("progress", progress_of(&view, &document, &progress))
-        .part("failed", failures(&view, &id, &failed))
+        .part("failed", failures(&view, &id, &failed.0, failed.1))
         .part("pages", all(&view, &id, &pages, number(&document, "pages"))))
 }
 
@@ -66,7 +68,8 @@ fn progress_of(view: &View, document: &Value, progress: &Value) -> Markup {
             dl.facts {
                 div { dt { "Collection" } dd {
                     @let collection = text(document, "collection");
-                    a href=(view.to(way(&["documents"]).with("collection", collection))) {
+                    @let all = way(&["documents"]).with("collection", collection);
+                    a href=(view.to(all.with("tenant", text(document, "tenant")))) {
                         (text(document, "collection"))
                     }
                 } }
@@ -108,15 +111,35 @@ fn progress_of(view: &View, document: &Value, progress: &Value) -> Markup {
     }
 }
 
+/// The first pages that failed, and whether there may be more.
+async fn failed(view: &View, id: &str) -> (Vec<Value>, bool) {
+    let (mut pages, mut after) = (Vec::new(), None);
+    for _ in 0..LOOKS {
+        let limit = (FAILED - pages.len()).to_string();
+        let ask = Ask::get(&["documents", id, "manifest"]).with("only", Some("failed"));
+        let ask = ask.with("limit", Some(limit)).with("after", after);
+        let Ok(found) = view.see(ask).await else { break };
+        pages.extend(list(&found, "pages").iter().cloned());
+        after = match &found["next"] {
+            Value::Null => return (pages, false),
+            Value::String(next) => Some(next.clone()),
+            next => Some(next.to_string()),
+        };
+        if pages.len() >= FAILED {
+            break;
+        }
+    }
+    (pages, true)
+}
+
 /// What failed, before everything else.
-fn failures(view: &View, id: &str, manifest: &Value) -> Markup {
-    let pages = list(manifest, "pages");
+fn failures(view: &View, id: &str, pages: &[Value], has_more: bool) -> Markup {
     html! {
         @if !pages.is_empty() {
             section aria-labelledby="failed-title" {
                 h2 #failed-title { "Failed pages" }
                 (table(view, id, pages))
-                @if !manifest["next"].is_null() { p.note { "The first " (FAILED) " are shown." } }
+                @if has_more { p.note { "The first " (pages.len()) " are shown." } }
             }
         }
     }

@@ -52,7 +52,10 @@ pub(in crate::console) async fn page(
     let page = view.page("Graph").still().part("filter", filter(&view, &graph, &wanted));
     let page = page.part("picture", picture(&view, &graph, &wanted));
     let chosen = match graph["centre"].as_str() {
-        Some(centre) => view.see(Ask::get(&["documents", "graph", "entities", centre])).await.ok(),
+        Some(centre) => {
+            let ask = Ask::get(&["documents", "graph", "entities", centre]);
+            view.see(ask.with("tenant", some(&wanted.tenant))).await.ok()
+        }
         None => None,
     };
     Ok(page
@@ -88,7 +91,11 @@ fn filter(view: &View, graph: &Value, wanted: &Wanted) -> Markup {
 fn placed(entities: &[Value]) -> HashMap<&str, (f64, f64)> {
     let mut rings: Vec<Vec<&str>> = Vec::new();
     for entity in entities {
-        let ring = usize::try_from(number(entity, "distance")).unwrap_or_default().min(8);
+        // What was looked for by name is around nothing, and stands in a ring of its own.
+        let ring = match entity["distance"].as_u64() {
+            Some(distance) => usize::try_from(distance).unwrap_or_default().min(8),
+            None => 1,
+        };
         rings.resize_with(rings.len().max(ring + 1), Vec::new);
         rings[ring].push(text(entity, "id"));
     }

@@ -44,8 +44,10 @@ pub(in crate::console) async fn page(
     let counts = Ask::get(&["documents", "counts"]).with("tenant", some(&wanted.tenant));
     let counts = view.see(counts).await.unwrap_or_default();
     let beside = html! { a href=(view.to("documents/graph")) { "Graph" } };
-    Ok(view
-        .page("Documents")
+    let page = view.page("Documents");
+    // Who looks for a name looks at all documents, which is once enough.
+    let page = if wanted.q.is_empty() { page } else { page.still() };
+    Ok(page
         .beside(beside)
         .part("filter", filter(&view, &wanted, &counts))
         .part("documents", documents(&view, &found, &wanted)))
@@ -66,8 +68,11 @@ fn filter(view: &View, wanted: &Wanted, counts: &Value) -> Markup {
                 li aria-current=[(state == wanted.state).then_some("true")] {
                     a href=(view.to(wanted.way(state, ""))) {
                         span.badge.(class(state)) { (state) }
-                        " " (grouped(number(count, "documents")))
-                        @if count["is_capped"] == true { "+" }
+                        // Only what the links lead to is counted.
+                        @if wanted.q.is_empty() && wanted.collection.is_empty() {
+                            " " (grouped(number(count, "documents")))
+                            @if count["is_capped"] == true { "+" }
+                        }
                     }
                 }
             }

@@ -62,7 +62,14 @@ fn laid_out(text: &str, redacted: &[String]) -> (String, bool) {
                 writer.out.push_str(token);
             }
             letter if letter.is_whitespace() => {}
-            _ => writer.out.push_str(token),
+            _ => {
+                // A long text is cut too.
+                let most = token.floor_char_boundary(MOST);
+                writer.out.push_str(&token[..most]);
+                if most < token.len() {
+                    return (writer.out, true);
+                }
+            }
         }
     }
     (writer.out, false)
@@ -131,7 +138,8 @@ fn leave_out(token: &str, rest: &mut &str) {
 /// Whether a key, in its quotes, is one whose value is shown to nobody: whatever its case, and also
 /// as a part of it (`db_password`).
 fn is_among(redacted: &[String], key: &str) -> bool {
-    let key = key.to_lowercase();
+    let read = serde_json::from_str::<String>(key);
+    let key = read.unwrap_or_else(|_| key.to_owned()).to_lowercase();
     redacted.iter().any(|word| key.contains(word.as_str()))
 }
 
