@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 use windrow_store::embedded::backup::RESTORING;
 use windrow_store::embedded::disk::{Disk, LockError, Patience, RealDisk};
 use windrow_store::embedded::log::LogError;
@@ -101,9 +103,17 @@ pub(crate) fn to_use(path: &Path) -> anyhow::Result<()> {
 }
 
 /// Commands have a directory for a moment only, and so does whoever just ends: somebody who comes
-/// meanwhile waits. For a server that says where it is, nobody does.
-const PATIENCE: Patience =
-    Patience { longest: Duration::from_secs(2), stays: |dir, by| server_of(dir, by).is_some() };
+/// meanwhile waits. For a server that says where it is and runs, nobody does. One that was killed as
+/// it began a tool lives on in that for a moment.
+const PATIENCE: Patience = Patience {
+    longest: Duration::from_secs(2),
+    stays: |dir, by| server_of(dir, by).is_some_and(|server| is_running(server.pid)),
+};
+
+fn is_running(pid: u32) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    pid.is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH))
+}
 
 /// A directory to open a store in. It need not exist.
 pub(crate) fn to_open(path: &Path) -> anyhow::Result<RealDisk> {
@@ -155,5 +165,19 @@ pub(crate) fn not_opened(path: &Path, error: &OpenError) -> anyhow::Error {
             anyhow::anyhow!("{dir}: {error}; restore a backup")
         }
         _ => anyhow::anyhow!("{dir}: {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_ended_is_no_longer_running() {
+        assert!(is_running(std::process::id()));
+        let mut ended = std::process::Command::new("true").spawn().expect("a process");
+        ended.wait().expect("it ends");
+        assert!(!is_running(ended.id()));
+        assert!(!is_running(u32::MAX));
     }
 }
