@@ -103,8 +103,8 @@ pub(crate) fn to_use(path: &Path) -> anyhow::Result<()> {
 }
 
 /// Commands have a directory for a moment only, and so does whoever just ends: somebody who comes
-/// meanwhile waits. For a server that says where it is and runs, nobody does. One that was killed as
-/// it began a tool lives on in that for a moment.
+/// meanwhile waits. For a server that says where it is and runs, nobody does. One that was killed
+/// as it began a tool lives on in that for a moment.
 const PATIENCE: Patience = Patience {
     longest: Duration::from_secs(2),
     stays: |dir, by| server_of(dir, by).is_some_and(|server| is_running(server.pid)),

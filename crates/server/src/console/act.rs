@@ -109,11 +109,24 @@ impl Act {
     }
 
     /// The same by hand, for whoever wants to do it in a script.
-    pub(super) fn as_curl(&self) -> String {
-        let body = self.body.as_ref().map(|body| format!(" -d '{}'", quoted(&body.to_string())));
+    pub(super) fn as_curl(&self, view: &View) -> String {
+        let mut body = self.body.clone();
+        for field in &self.fields {
+            // What a number is not, the API says.
+            let value = match (field.kind, field.value.parse::<u64>()) {
+                (Kind::Number, Ok(number)) => json!(number),
+                _ => json!(field.value),
+            };
+            put(body.get_or_insert_with(|| json!({})), field.at, value);
+        }
+        let body = body.map(|body| format!(" -d '{}'", quoted(&body.to_string())));
         let kind = if body.is_some() { " -H 'content-type: application/json'" } else { "" };
         let (method, way, body) = (&self.method, &self.way, body.unwrap_or_default());
-        format!("curl -X {method} \"$WINDROW_SERVER/api/v1/{way}\"{kind}{body}")
+        format!("curl -X {method} '{}/api/v1/{way}'{kind}{body}", view.address())
+    }
+
+    pub(super) fn name(&self) -> &'static str {
+        self.name
     }
 
     /// The button, and what must be typed in for it.

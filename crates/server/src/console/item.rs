@@ -7,7 +7,6 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::act::quoted;
 use super::draw::{
     age_ms, badge, bar, copied, head, json, list, missing, number, short, text, when,
 };
@@ -58,7 +57,7 @@ pub(super) async fn page(
     };
     Ok(page
         .part("tabs", tabs(&view, &id, &item, &exact, &wanted.tab).await)
-        .part("by-hand", by_hand(&id, text(&item, "status"))))
+        .part("by-hand", by_hand(&view, &id, text(&item, "status"))))
 }
 
 /// Why it is where it is, and what would move it.
@@ -349,14 +348,14 @@ async fn events(view: &View, id: &str) -> Markup {
 }
 
 /// The same from a shell.
-fn by_hand(id: &str, status: &str) -> Markup {
+fn by_hand(view: &View, id: &str, status: &str) -> Markup {
     html! {
         details.by-hand {
             summary { "Copy as curl and as command line" }
-            (copied("Show", &format!("windrow show {id}")))
-            (copied("Explain", &format!("windrow explain {id}")))
-            (copied("Show", &format!("curl \"$WINDROW_SERVER/api/v1/queue/{}\"", quoted(id))))
-            @for act in acts(id, status) { (copied("", &act.as_curl())) }
+            (copied("Show", &view.command("show", id)))
+            (copied("Explain", &view.command("explain", id)))
+            (copied("Show", &format!("curl {}/api/v1/queue/{id}", view.address())))
+            @for act in acts(id, status) { (copied(act.name(), &act.as_curl(view))) }
         }
     }
 }

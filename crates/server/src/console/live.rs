@@ -14,8 +14,8 @@ use axum::Extension;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::http::Request;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HOST};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderName};
+use axum::http::{HeaderMap, HeaderValue, Request};
 use axum::response::{IntoResponse as _, Response};
 use serde::Deserialize;
 use serde_json::json;
@@ -34,6 +34,9 @@ const BEAT: Duration = Duration::from_secs(5);
 /// How long a stream lasts. The browser asks again by itself, and shows its session again: one that
 /// is over, or was signed out in another tab, sees nothing new any more.
 const LASTS: Duration = Duration::from_secs(600);
+
+/// How a proxy was asked.
+const FORWARDED: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
 /// The pages, without a socket.
 #[derive(Clone, Debug)]
@@ -54,6 +57,7 @@ pub(super) async fn stream(
     State(app): State<Arc<App>>,
     Extension(pages): Extension<Pages>,
     queue: Scoped,
+    headers: HeaderMap,
     Asked(Wanted { page }): Asked<Wanted>,
 ) -> Result<Response, Failed> {
     queue.watch().await?;
@@ -68,6 +72,7 @@ pub(super) async fn stream(
         hashes: RandomState::new(),
         is_first: true,
         until: Instant::now() + LASTS,
+        place_of: [HOST, FORWARDED].map(|name| headers.get(&name).cloned().map(|is| (name, is))),
     };
     let body = futures_util::stream::unfold(follower, |mut follower| async {
         let words = follower.next().await?;
@@ -89,6 +94,8 @@ struct Follower {
     hashes: RandomState,
     is_first: bool,
     until: Instant,
+    /// What the browser says of where the server is, which pages tell.
+    place_of: [Option<(HeaderName, HeaderValue)>; 2],
 }
 
 impl Follower {
@@ -115,8 +122,8 @@ impl Follower {
     }
 
     async fn parts(&self) -> Option<Parts> {
-        let request = Request::builder().uri(&self.page).header(HOST, "localhost");
-        let mut request = request.body(Body::empty()).ok()?;
+        let mut request = Request::builder().uri(&self.page).body(Body::empty()).ok()?;
+        request.headers_mut().extend(self.place_of.iter().flatten().cloned());
         request.extensions_mut().insert(For(self.queue.caller().clone()));
         request.extensions_mut().insert(OnlyParts);
         let answered: Result<Response, Infallible> = self.pages.0.clone().call(request).await;

@@ -182,7 +182,7 @@ fn recent(view: &View, stats: &Value) -> Markup {
                             td { (when(&job["created_at"])) }
                             td {
                                 a.open href=(view.to(way(&["queue", id]))) {
-                                    (text(job, "job_type"))
+                                    (text(job, "job_type")) " " (number(job, "serial"))
                                 }
                                 div.minor { (text(job, "queue")) " · " (text(job, "stage")) }
                             }

@@ -141,7 +141,12 @@ fn shown(view: &View, operation: &Value, name: &str) -> Markup {
                 }
             }
             @if !is_count { (bar(done, refused, matched.max(1), &format!("{done} of {matched}"))) }
-            p { span.badge.(class(state)) { (state) } " begun " (when(&operation["started_at"])) }
+            p {
+                @if is_count && is_over { "Counted; nothing is changed yet." }
+                @else {
+                    span.badge.(class(state)) { (state) } " begun " (when(&operation["started_at"]))
+                }
+            }
             @if let Some(message) = operation["message"].as_str() { p.wrong { (message) } }
             @if let Some(refusals) = operation["refusals"].as_object().filter(|r| !r.is_empty()) {
                 h2 { "Not done" }
@@ -167,12 +172,33 @@ fn shown(view: &View, operation: &Value, name: &str) -> Markup {
             }
             @if is_count && is_over && matched == 0 { p.note { "Nothing is to be done." } }
             p { a href=(view.to("queue")) { "To the queue" } }
-            (copied("By hand", &format!("windrow {verb} --filter '{}'", quoted(&filter))))
+            (copied("By hand", &by_hand(view, operation, &filter)))
             @if verb == "retry" && !is_count {
                 p.note { "Each failed item is in line again: " (badge("pending")) }
             }
         }
     }
+}
+
+/// The same from a shell. Without `--yes` it counts first, as here.
+fn by_hand(view: &View, operation: &Value, filter: &str) -> String {
+    let mut words = String::new();
+    for key in ["priority", "mode", "from_stage"] {
+        let said = operation[key].as_str().map(str::to_owned);
+        let said = said.or_else(|| operation[key].as_u64().map(|number| number.to_string()));
+        match (key, said.as_deref()) {
+            ("mode", Some("clone")) => words.push_str("--clone "),
+            ("priority" | "from_stage", Some(said)) => {
+                words.push_str(&format!("--{} {said} ", key.replace('_', "-")));
+            }
+            _ => {}
+        }
+    }
+    match filter {
+        "" => words.push_str("--all"),
+        filter => words.push_str(&format!("'{}'", quoted(filter))),
+    }
+    view.command(text(operation, "verb"), words)
 }
 
 /// The button that does what was counted.

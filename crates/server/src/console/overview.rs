@@ -75,8 +75,8 @@ async fn health(view: &View) -> Markup {
                 ul {
                     @for check in &bad {
                         li {
-                            b { (text(check, "check").replace('_', " ")) } ": "
-                            (text(check, "says"))
+                            b { (text(check, "check").replace('_', " ")) }
+                            (about(view, check)) ": " (text(check, "says"))
                             @let remedy = text(check, "remedy");
                             @if !remedy.is_empty() { br; span.remedy { "→ " (remedy) } }
                         }
@@ -89,7 +89,9 @@ async fn health(view: &View) -> Markup {
                     tbody {
                         @for check in checks {
                             tr {
-                                th scope="row" { (text(check, "check").replace('_', " ")) }
+                                th scope="row" {
+                                    (text(check, "check").replace('_', " ")) (about(view, check))
+                                }
                                 td {
                                     span.dot.(class(text(check, "status"))) {
                                         (text(check, "status"))
@@ -101,6 +103,15 @@ async fn health(view: &View) -> Markup {
                     }
                 }
             }
+        }
+    }
+}
+
+/// What a check is about, if it is about one thing: most often a queue.
+fn about(view: &View, check: &Value) -> Markup {
+    html! {
+        @if let Some(of) = check["of"].as_str() {
+            " of " a href=(view.to(items(&filtered("", of, "")))) { (of) }
         }
     }
 }
@@ -127,7 +138,9 @@ fn queues(view: &View, queues: &Value, around: &Around<'_>) -> Markup {
                             th.number scope="col" { "Running" }
                             th.number scope="col" { "Failed" }
                             th.number scope="col" { "Done" }
-                            th.number scope="col" { "Done/min" }
+                            th.number scope="col" title="On average, over the last full minutes" {
+                                "Done/min, " (RATE) " min"
+                            }
                             th scope="col" { "Oldest waiting" }
                             th.number scope="col" { "Workers" }
                             th scope="col" { "Last " (SPARK) " min" }
@@ -223,6 +236,10 @@ fn of_stages(view: &View, queue: &str, around: &Around<'_>) -> Markup {
 /// Workers that take from a queue.
 fn works_on(workers: &Value, queue: &str) -> usize {
     let asks = |worker: &&Value| {
+        // One that is drained, or away, takes nothing.
+        if worker["drained"] == true || worker["last_seen"].is_null() {
+            return false;
+        }
         let queues = list(worker, "queues");
         queues.is_empty() || queues.iter().any(|asked| asked.as_str() == Some(queue))
     };
@@ -346,15 +363,19 @@ fn nothing_yet(view: &View) -> Markup {
             h2 { "Nothing is here yet" }
             p { "Three ways to put something in. Each line can be pasted as it is." }
             h3 { "A folder of documents" }
-            (copied("", "windrow add ./papers"))
+            (copied("", &view.command("add", "./papers")))
             p.note { "Reads, cuts, embeds and links them; " a href=(view.to("search")) { "search" }
-                " finds what they say. " code { "windrow up ./papers" } " keeps watching." }
+                " finds what they say. A folder that is a " a href=(view.to("sources")) { "source" }
+                " is kept an eye on." }
             h3 { "Work for a queue" }
-            (copied("", "windrow enqueue --queue thumbs --payload '{\"path\":\"a.png\"}'"))
-            (copied("", "windrow work --queue thumbs -- ./make-thumbnail.sh"))
+            (copied("", &view.command("enqueue", "thumbs '{\"path\":\"a.png\"}'")))
+            (copied("", &view.command("work", "--queue thumbs -- cat")))
+            p.note { "Any command is a worker: it gets the payload, and what it prints is the \
+                result. " code { "cat" } " stands for yours." }
             h3 { "From any program" }
-            (copied("", "curl -X POST http://127.0.0.1:7117/api/v1/queues/thumbs/items \
-                -H 'content-type: application/json' -d '{\"payload\":{\"path\":\"a.png\"}}'"))
+            @let items = format!("{}/api/v1/queues/thumbs/items", view.address());
+            (copied("", &format!("curl -X POST {items} -H 'content-type: application/json' \
+                -d '{{\"payload\":{{\"path\":\"a.png\"}}}}'")))
             p.note { "All of it is described under " a href=(view.to("docs")) { "API" } "." }
         }
     }

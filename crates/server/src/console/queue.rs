@@ -283,13 +283,12 @@ pub(super) fn is_over(status: &str) -> bool {
 pub(super) fn acts(id: &str, status: &str) -> Vec<Act> {
     let mut acts = Vec::new();
     if is_over(status) {
-        acts.push(
-            // The same item, so that whoever looks at it sees it go on.
-            Act::post("Retry", &["queue", id, "retry"])
-                .with(serde_json::json!({ "mode": "reset" }))
-                .says("It is in line again.")
-                .strong(),
-        );
+        // The same item, so that whoever looks at it sees it go on.
+        let retry = Act::post("Retry", &["queue", id, "retry"])
+            .with(serde_json::json!({ "mode": "reset" }))
+            .says("It is in line again.");
+        // What ended well is most likely to stay as it is.
+        acts.push(if status == "failed" { retry.strong() } else { retry });
         acts.push(
             Act::delete("Delete", &["queue", id])
                 .asks("Delete this item and its history?")

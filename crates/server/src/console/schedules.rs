@@ -24,7 +24,8 @@ pub(super) async fn page(view: View) -> Result<Page, Failed> {
     let html = html! {
         @if all.is_empty() {
             p { "Nothing runs by the clock yet." }
-            (copied("", "windrow schedule set nightly --cron '0 3 * * *' --queue reports"))
+            @let nightly = "nightly --cron '0 3 * * *' --queue reports";
+            (copied("", &view.command("schedule put", nightly)))
         } @else {
             div.scrolls {
                 table.rows {
@@ -143,13 +144,19 @@ fn plainly(cron: &str) -> String {
     match (minute, time) {
         ("*", None) if is_any(&[hour, day, month, weekday]) => "every minute".to_owned(),
         _ if is_any(&[hour, day, month, weekday]) && every(minute).is_some() => {
-            format!("every {} minutes", every(minute).unwrap_or_default())
+            match every(minute).unwrap_or_default() {
+                1 => "every minute".to_owned(),
+                minutes => format!("every {minutes} minutes"),
+            }
         }
         _ if is_any(&[hour, day, month, weekday]) && number(minute).is_some() => {
             format!("every hour at :{:02}", number(minute).unwrap_or_default())
         }
         _ if minute == "0" && is_any(&[day, month, weekday]) && every(hour).is_some() => {
-            format!("every {} hours", every(hour).unwrap_or_default())
+            match every(hour).unwrap_or_default() {
+                1 => "every hour".to_owned(),
+                hours => format!("every {hours} hours"),
+            }
         }
         (_, Some(time)) if is_any(&[day, month, weekday]) => format!("daily at {time}"),
         (_, Some(time)) if is_any(&[day, month]) && weekday == "1-5" => {

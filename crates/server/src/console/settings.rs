@@ -132,6 +132,10 @@ pub(super) async fn make_token(view: View, body: Bytes) -> Result<Page, Failed> 
             b { (text(&made, "name")) }
             ", role " (text(&made, "role")) ". Copy it now: it is not shown again."
         }
+        p.note {
+            "As long as there is a token everybody needs one, also workers that run already. "
+            a href=(view.to("sign-in")) { "Sign in" } " here with this one or another."
+        }
         (copied("", text(&made, "token")))
         p { a href=(view.to("admin/settings")) { "To the settings" } }
     };

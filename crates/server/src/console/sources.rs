@@ -18,8 +18,11 @@ pub(super) async fn page(view: View) -> Result<Page, Failed> {
     let html = html! {
         @if all.is_empty() {
             p { "No folder is watched yet." }
-            (copied("", "windrow up ./papers"))
-            (copied("", "windrow documents watch ./papers"))
+            @let papers = format!("{}/api/v1/sources/papers", view.address());
+            (copied("", &format!("curl -X PUT {papers} -H 'content-type: application/json' \
+                -d '{{\"path\":\"/srv/papers\"}}'")))
+            p.note { "Or let a server of your own read it and watch it: "
+                code { "windrow up ./papers" } }
         }
         @for source in all { (shown(&view, source)) }
     };

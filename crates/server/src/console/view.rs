@@ -7,7 +7,7 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
-use axum::http::header::COOKIE;
+use axum::http::header::{COOKIE, HOST, HeaderName};
 use axum::http::request::Parts;
 use axum::response::Response;
 use serde_json::Value;
@@ -72,7 +72,12 @@ pub(crate) struct View {
     pub(super) has_tokens: bool,
     /// Keys whose values nobody is shown.
     pub(super) redacted: Arc<[String]>,
+    /// Where the server is for whoever looks, such as `http://127.0.0.1:7117`.
+    address: String,
 }
+
+/// Where commands look by themselves.
+const BY_ITSELF: [&str; 2] = ["http://127.0.0.1:7117", "http://localhost:7117"];
 
 impl FromRequestParts<Arc<App>> for View {
     type Rejection = Failed;
@@ -92,6 +97,7 @@ impl FromRequestParts<Arc<App>> for View {
             only_parts: parts.extensions.get::<OnlyParts>().is_some(),
             has_tokens: app.book.has_tokens(),
             redacted: Arc::clone(&app.redacted),
+            address: address(&parts.headers, app),
         })
     }
 }
@@ -109,6 +115,23 @@ impl View {
     pub(super) fn here(&self) -> String {
         let path = self.path.trim_start_matches('/');
         if self.query.is_empty() { path.to_owned() } else { format!("{path}?{}", self.query) }
+    }
+
+    /// Where the server is for whoever looks.
+    pub(super) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// A command to paste, which asks this server: its verb, and the rest.
+    pub(super) fn command(&self, verb: &str, rest: impl std::fmt::Display) -> String {
+        let server = match BY_ITSELF.contains(&self.address.as_str()) {
+            true => String::new(),
+            false => format!(" --server {}", self.address),
+        };
+        let command = format!("windrow {verb}{server} {rest}");
+        // What is taught works: every test of a page tries it.
+        debug_assert!(crate::cli::is_command(&command), "no command: {command}");
+        command
     }
 
     pub(super) fn caller(&self) -> &Caller {
@@ -156,6 +179,18 @@ impl View {
         let detail = said["detail"].as_str().unwrap_or("the server said no more than that");
         Err(Failed::new(code.unwrap_or(Code::Internal), detail))
     }
+}
+
+fn address(headers: &HeaderMap, app: &App) -> String {
+    let said = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    let is_plain = |host: &&str| {
+        host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte))
+    };
+    let host = said(HOST).filter(is_plain).unwrap_or("127.0.0.1:7117");
+    let forwarded = said(HeaderName::from_static("x-forwarded-proto"));
+    let is_secure = app.is_secure || forwarded == Some("https");
+    let scheme = if is_secure { "https" } else { "http" };
+    format!("{scheme}://{host}{}", app.base_path.trim_end_matches('/'))
 }
 
 fn unread() -> Failed {

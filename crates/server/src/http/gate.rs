@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use axum::RequestExt as _;
 use axum::extract::{FromRequestParts, MatchedPath, RawPathParams, Request, State};
-use axum::http::header::{ALLOW, AUTHORIZATION, ORIGIN};
+use axum::http::header::{ACCEPT, ALLOW, AUTHORIZATION, ORIGIN};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method};
 use axum::middleware::Next;
@@ -110,6 +110,7 @@ pub(super) async fn check(
     match found {
         Found::Rule(rule) if rule.is_page => return for_people(&gate, rule, request, next).await,
         Found::Rule(Rule { role: None, .. }) => return next.run(request).await,
+        Found::NoPath if is_of_browser(&request) => return lost(&gate, request).await,
         _ => {}
     }
     let lets_in = if let Found::Rule(rule) = found { rule.lets_in } else { LetsIn::default() };
@@ -120,9 +121,7 @@ pub(super) async fn check(
     let rule = match found {
         Found::Rule(rule) => rule,
         Found::NoMethod(rules) => return no_method(rules),
-        Found::NoPath => {
-            return Failed::new(Code::NotFound, "there is no such path; see /docs").into_response();
-        }
+        Found::NoPath => return nowhere(),
     };
     let needed = rule.role.map_or(Ok(()), |role| caller.must_be(role));
     if let Err(denied) = needed {
@@ -134,6 +133,25 @@ pub(super) async fn check(
         return audited(&gate, rule, caller, request, next).await;
     }
     next.run(request).await
+}
+
+fn nowhere() -> Response {
+    Failed::new(Code::NotFound, "there is no such path; see /docs").into_response()
+}
+
+/// Somebody came by a link that leads nowhere, and gets a page that leads back.
+async fn lost(gate: &Gate, request: Request) -> Response {
+    let asked = console::Asked::from(&request);
+    match Shown::by(&request, true).who(&gate.app, LetsIn::default()).await {
+        Ok(_) => console::shown(&asked, nowhere()).await,
+        Err(denied) => console::refused(&asked, denied),
+    }
+}
+
+fn is_of_browser(request: &Request) -> bool {
+    let accepts = request.headers().get(ACCEPT).and_then(|accepts| accepts.to_str().ok());
+    let is_of_api = request.uri().path().starts_with("/api");
+    request.method().is_safe() && !is_of_api && accepts.is_some_and(|of| of.contains("text/html"))
 }
 
 /// What a request shows of who asks.

@@ -76,7 +76,7 @@ pub(crate) struct App {
     pub(crate) book: Arc<Book>,
     pub(crate) audit: Audit,
     hosts: Arc<Hosts>,
-    base_path: String,
+    pub(crate) base_path: String,
     /// Whether the server speaks TLS.
     pub(crate) is_secure: bool,
     /// Keys whose values the console shows to nobody.

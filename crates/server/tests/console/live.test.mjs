@@ -134,7 +134,9 @@ it('a page catches up with a server that was started again', async ({ server, op
   const isSame = await marked(page);
   await page.locator('body[data-fresh]').waitFor({ state: 'attached' });
   await server.stop();
+  await page.locator('#live[data-lost]').waitFor();
   await server.startAgain();
+  await page.locator('#live:not([data-lost])').waitFor({ timeout: 30_000 });
   const { id } = await server.enqueue('again', {});
   await rowOf(page, id).waitFor({ timeout: 30_000 });
   await isSame();

@@ -1,6 +1,9 @@
 // Every page: there in light and dark, on a desk and on a phone, with JavaScript and without.
 
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { delimiter, dirname } from 'node:path';
+import { promisify } from 'node:util';
 import { busy, places, torn } from './busy.mjs';
 import { STORE, Server, axe, inert, rig, screenshot, until } from './rig.mjs';
 
@@ -112,10 +115,12 @@ it('the picture of a page stands beside its chunks', async ({ open, filled }) =>
 });
 
 it.once('a page that is not there says so, with a way back', async ({ open }) => {
-  const page = await open('/queue/01a1eb1f-58ae-7000-817b-37258d02b533', { status: 404 });
-  await axe(page);
-  await page.getByRole('link', { name: 'To the overview' }).click();
-  await page.getByRole('heading', { name: 'Overview' }).waitFor();
+  for (const path of ['/queue/01a1eb1f-58ae-7000-817b-37258d02b533', '/nowhere/at/all']) {
+    const page = await open(path, { status: 404 });
+    await axe(page);
+    await page.getByRole('link', { name: 'To the overview' }).click();
+    await page.getByRole('heading', { name: 'Overview' }).waitFor();
+  }
 });
 
 it('a server that has nothing yet teaches how to give it something', async ({ open }) => {
@@ -131,23 +136,30 @@ it('a server that has nothing yet teaches how to give it something', async ({ op
       await page.goto(`${server.url}${path}`);
       assert.match(await page.getByRole('main').innerText(), words);
     }
-    // What it teaches works, and is then on the page, which nobody loads again.
+    // What it teaches works as it stands there, and is then on the page, which nobody loads again.
     await page.goto(server.url);
-    const curl = lines.find((line) => line.startsWith('curl '));
-    const body = JSON.parse(/-d '(.*)'/.exec(curl)[1]);
-    await server.call('POST', /\/api\/v1(\S+)/.exec(curl)[1], body);
+    await pasted(lines.find((line) => line.startsWith('curl ')));
     await page.getByRole('link', { name: 'thumbs' }).waitFor();
+    await pasted(lines.find((line) => line.startsWith('windrow enqueue ')));
+    const waiting = await server.get('/queue?filter=queue%3Athumbs');
+    assert.equal(waiting.items.length, 2);
     await page.close();
   } finally {
     await server.close();
   }
 });
 
+/** Does what a page says to paste. */
+function pasted(line) {
+  const path = `${dirname(process.env.WINDROW_BIN)}${delimiter}${process.env.PATH}`;
+  return promisify(execFile)('sh', ['-c', line], { env: { ...process.env, PATH: path } });
+}
+
 /** What the other pages say while there is nothing. */
 const EMPTY = {
   '/queue': /Nothing matches/,
   '/workers': /windrow work --queue/,
-  '/schedules': /windrow schedule set/,
+  '/schedules': /windrow schedule put/,
   '/documents': /windrow add/,
-  '/sources': /windrow documents watch/,
+  '/sources': /curl -X PUT .*\/sources\/papers/,
 };

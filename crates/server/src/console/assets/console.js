@@ -108,6 +108,7 @@ function follow() {
       put(part, html);
       document.body.dataset.fresh = String(Date.now());
     });
+    stream.addEventListener("open", () => connected(true));
     stream.addEventListener("error", lost);
   } else if (!wanted && stream) {
     stream.close();
@@ -115,9 +116,23 @@ function follow() {
   }
 }
 
+// Whoever looks at a page that is not told anything any more is told so, if it lasts.
+let silence = null;
+
+function connected(is) {
+  if (is) {
+    clearTimeout(silence);
+    silence = null;
+    live?.removeAttribute("data-lost");
+  } else if (silence === null) {
+    silence = setTimeout(() => live?.setAttribute("data-lost", ""), 5000);
+  }
+}
+
 // A stream that broke off comes back by itself. One that was refused is asked for again; whoever is
 // signed out is led to where one signs in.
 async function lost() {
+  connected(false);
   if (!stream || stream.readyState !== EventSource.CLOSED) return;
   stream = null;
   const page = await fetch(window.location.href, { redirect: "manual" }).catch(() => null);

@@ -104,8 +104,9 @@ fn progress_of(view: &View, document: &Value, progress: &Value) -> Markup {
             }
             details.by-hand {
                 summary { "Copy as command line" }
-                (copied("", &format!("windrow documents show {id}")))
-                (copied("", &format!("curl \"$WINDROW_SERVER/api/v1/documents/{id}/progress\"")))
+                (copied("", &view.command("documents show", id)))
+                @let progress = format!("{}/api/v1/documents/{id}/progress", view.address());
+                (copied("", &format!("curl {progress}")))
             }
         }
     }

@@ -122,7 +122,11 @@ fn picture(view: &View, graph: &Value, wanted: &Wanted) -> Markup {
     let most = entities.iter().map(|entity| number(entity, "mentions")).max().unwrap_or(1).max(1);
     html! {
         @if entities.is_empty() {
-            p.note { "Nothing is known here yet. The graph is made of what documents mention." }
+            p.note {
+                @if wanted.q.is_empty() {
+                    "Nothing is known here yet. The graph is made of what documents mention."
+                } @else { "No entity has " b { (short(&wanted.q, 100)) } " in its name." }
+            }
         }
         @else {
             svg.graph viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="group"

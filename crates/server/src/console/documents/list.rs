@@ -95,7 +95,7 @@ fn documents(view: &View, found: &Value, wanted: &Wanted) -> Markup {
     html! {
         @if documents.is_empty() {
             p.note { "No document matches." }
-            (copied("Add some", "windrow add ./papers"))
+            (copied("Add some", &view.command("add", "./papers")))
         } @else {
             div.scrolls {
                 table.rows {

@@ -133,11 +133,17 @@ fn groups(items: &[Listed]) -> Vec<Group> {
     let mut all: Vec<_> = alike.into_iter().collect();
     all.sort_by_key(|(_, found)| std::cmp::Reverse((found.items, found.last)));
     all.truncate(GROUPS_MAX);
-    all.iter().map(|(alike, found)| Group::new(alike, found)).collect()
+    let group = |(alike, found): &(Alike<'_>, Found<'_>)| {
+        let others = all.iter().map(|(other, _)| other);
+        let others = others.filter(|other| other.place() == alike.place() && *other != alike);
+        let others: Vec<&Shape> = others.map(|other| &other.shape).collect();
+        Group::new(alike, found, &others)
+    };
+    all.iter().map(group).collect()
 }
 
 impl Group {
-    fn new(alike: &Alike<'_>, found: &Found<'_>) -> Group {
+    fn new(alike: &Alike<'_>, found: &Found<'_>, others: &[&Shape]) -> Group {
         let (last_at, example) = found.last;
         Group {
             fingerprint: alike.fingerprint(),
@@ -150,20 +156,26 @@ impl Group {
             first_at: Time(found.first),
             last_at: Time(last_at),
             example: example.to_string(),
-            filter: alike.filter(),
+            filter: alike.filter(others),
         }
     }
 }
 
 impl Alike<'_> {
-    fn filter(&self) -> String {
+    /// Where they failed, which a filter says exactly.
+    fn place(&self) -> (&str, &str, &str) {
+        (self.queue, self.stage, self.kind)
+    }
+
+    /// What finds them, and as few as can be of the others that failed there.
+    fn filter(&self, others: &[&Shape]) -> String {
         let some = |text: &str| Some(text.to_owned());
         written(&Filter {
             status: some(Status::Failed.name()),
             queue: some(self.queue),
             stage: some(self.stage),
             kind: some(self.kind),
-            q: self.shape.stretch().map(str::to_owned),
+            q: self.shape.stretch(others).map(str::to_owned),
             ..Filter::default()
         })
     }
@@ -256,6 +268,26 @@ mod tests {
         assert_eq!(first.filter, r#"status:failed queue:q stage:work kind:page "is empty""#);
         assert_eq!(first.fingerprint, grouped(&seen[1..2])[0].fingerprint, "it is the same again");
         assert_ne!(first.fingerprint, groups[1].fingerprint);
+    }
+
+    #[test]
+    fn a_filter_finds_no_others_where_errors_differ_in_a_stretch() {
+        let seen = [
+            failed(1, "q", "page", "the command ended with 66: cannot open '/in/1': no such file"),
+            failed(2, "q", "page", "the command ended with 65: Bad header in '/in/2'"),
+            failed(3, "q", "page", "the command ended with 1"),
+        ];
+        let groups = grouped(&seen);
+        assert_eq!(groups.len(), 3);
+        for group in &groups[..] {
+            let filter = parse(&group.filter).expect("a filter").to_core().expect("it is one");
+            let found: Vec<_> = seen.iter().filter(|seen| filter.admits(seen)).collect();
+            assert!(found.iter().any(|seen| seen.item.id.to_string() == group.example));
+            // The last one has nothing that the others do not have, too.
+            let want =
+                if group.says.as_deref() == Some("the command ended with 1") { 3 } else { 1 };
+            assert_eq!(found.len(), want, "{}", group.filter);
+        }
     }
 
     #[test]

@@ -55,16 +55,24 @@ impl Shape {
         &self.0
     }
 
-    /// The longest stretch that does not vary, if there is one that says anything.
-    pub(super) fn stretch(&self) -> Option<&str> {
+    /// The stretch that does not vary by which this shape is found: the longest that none of the
+    /// others has, else the longest; none if there is none that says anything.
+    pub(super) fn stretch(&self, others: &[&Shape]) -> Option<&str> {
         let says = |stretch: &&str| {
             stretch.chars().count() >= STRETCH_MIN && stretch.chars().any(char::is_alphanumeric)
         };
+        let short = |stretch: &'_ str| {
+            stretch.char_indices().nth(STRETCH_MAX).map_or(stretch.len(), |(at, _)| at)
+        };
         let stretches = self.0.split(char::is_control).map(bare).filter(says);
+        let stretches = stretches.map(|stretch| bare(&stretch[..short(stretch)]));
+        let is_own = |stretch: &str| {
+            // As a filter looks for it: in any case.
+            let stretch = stretch.to_lowercase();
+            !others.iter().any(|other| other.0.to_lowercase().contains(&stretch))
+        };
         // The first of those that are equally long.
-        let longest = stretches.rev().max_by_key(|stretch| stretch.chars().count())?;
-        let end = longest.char_indices().nth(STRETCH_MAX).map_or(longest.len(), |(at, _)| at);
-        Some(bare(&longest[..end]))
+        stretches.rev().max_by_key(|stretch| (is_own(stretch), stretch.chars().count()))
     }
 
     /// Adds a word: letters and whatever holds them together.
@@ -197,12 +205,12 @@ mod tests {
     #[test]
     fn a_letter_that_stands_for_what_varies_is_not_taken_for_a_word() {
         assert_eq!(Shape::of("a \0 b"), Shape::of("a 7 b"));
-        assert_eq!(Shape::of("a \0 b").stretch(), None);
+        assert_eq!(Shape::of("a \0 b").stretch(&[]), None);
     }
 
     #[test]
     fn the_longest_stretch_is_in_every_text_of_the_shape() {
-        let stretch = |text: &str| Shape::of(text).stretch().map(str::to_owned);
+        let stretch = |text: &str| Shape::of(text).stretch(&[]).map(str::to_owned);
         let left = Some("no space left on".to_owned());
         assert_eq!(stretch("17: no space left on /dev/sda1"), left);
         assert_eq!(stretch("line one is long\nline two"), Some("line one is long".to_owned()));
