@@ -18,6 +18,9 @@ use crate::ask::Ask;
 use crate::auth::Role;
 use crate::http::{Asked, Failed};
 
+/// The priority of whoever says nothing.
+const USUAL: u64 = 5;
+
 /// What the address says.
 #[derive(Deserialize, Default, Debug)]
 #[serde(default)]
@@ -100,7 +103,7 @@ fn counts(view: &View, stats: &Value, filter: Option<&Filter>) -> Markup {
 
 /// The filter, and drop-downs that write into it.
 fn filter(view: &View, said: &str, wrong: Option<&Failed>) -> Markup {
-    let sources = ["file", "email", "api", "manual", "folder", "git", "csv"];
+    let sources = ["file", "email", "api", "manual", "schedule", "git", "csv"];
     html! {
         form.filter role="search" method="get" action=(view.to("queue")) {
             label for="filter-text" { "Filter" }
@@ -178,7 +181,7 @@ fn rows(view: &View, page: &Value, filter: &str, cursor: &str) -> Markup {
                             th scope="col" { "Source" }
                             th scope="col" { "Info" }
                             th scope="col" { "Status" }
-                            th scope="col" { "Relevant" }
+                            th scope="col" title="Whether something came of it" { "Relevant" }
                             th scope="col" { "Result" }
                             th scope="col" { "Stage" }
                             th scope="col" { span.unseen { "Open" } }
@@ -233,7 +236,13 @@ fn row(view: &View, item: &Value, acts: bool) -> Markup {
             }
             td { (relevant(item)) }
             td { (result(view, item)) }
-            td { (text(item, "stage")) }
+            td {
+                (text(item, "stage"))
+                @match item["priority"].as_u64() {
+                    None | Some(USUAL) => {},
+                    Some(priority) => div.minor { "priority " (priority) },
+                }
+            }
             td.acts { a href=(view.to(way(&["queue", id]))) { "Details" } }
         }
     }
