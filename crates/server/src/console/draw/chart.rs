@@ -112,12 +112,13 @@ fn path(values: &[Option<f64>], most: f64, width: f64, height: f64) -> String {
         };
         // A line of its own width stays inside.
         let (x, y) = (at as f64 * step, height - 1.0 - value / most * (height - 2.0));
-        let verb = if is_down { 'L' } else { 'M' };
-        let _infallible = write!(path, "{verb}{x:.1} {y:.1}");
-        if !is_down && values.get(at + 1).is_none_or(Option::is_none) {
-            // A single minute is seen as a dot.
-            let _infallible = write!(path, "h0.1");
-        }
+        let is_alone = !is_down && values.get(at + 1).is_none_or(Option::is_none);
+        let _infallible = match (is_alone, is_down) {
+            // A single minute is as long as it lasted.
+            (true, _) => write!(path, "M{:.1} {y:.1}h{step:.1}", (x - step).max(0.0)),
+            (false, true) => write!(path, "L{x:.1} {y:.1}"),
+            (false, false) => write!(path, "M{x:.1} {y:.1}"),
+        };
         is_down = true;
     }
     path
@@ -144,6 +145,6 @@ mod tests {
     #[test]
     fn a_line_stays_inside_and_leaves_gaps() {
         let line = path(&[Some(0.0), Some(10.0), None, Some(5.0)], 10.0, 30.0, 12.0);
-        assert_eq!(line, "M0.0 11.0L10.0 1.0M30.0 6.0h0.1");
+        assert_eq!(line, "M0.0 11.0L10.0 1.0M20.0 6.0h10.0");
     }
 }
