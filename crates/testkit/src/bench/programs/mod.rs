@@ -92,7 +92,7 @@ pub fn run(words: Vec<OsString>) -> anyhow::Result<bool> {
 
 /// The Rust worker, in turns with the wire.
 fn beside_the_wire(ground: &Ground, asked: &Asked) -> anyhow::Result<Vec<Row>> {
-    let (items, rounds) = (items(asked, 100_000), if asked.quick { 3 } else { 7 });
+    let (items, rounds) = (items(asked, 100_000), if asked.quick { 3 } else { 21 });
     let url = ground.server.rpc_url();
     let (mut wires, mut workers) = (Vec::new(), Vec::new());
     ground.runtime.block_on(async {
