@@ -150,7 +150,7 @@ pub(super) struct Related {
 
 /// What a chunk says, once each, before it is known in which collection.
 #[derive(Clone, PartialEq, Default, Debug)]
-pub(super) struct Gathered {
+pub(super) struct Distinct {
     things: Vec<Thing>,
     relationships: Vec<Related>,
 }
@@ -163,7 +163,7 @@ pub(super) struct GraphRows<'a> {
     pub(super) relationships: Vec<(usize, usize, &'a Related)>,
 }
 
-impl Gathered {
+impl Distinct {
     /// What goes into the tables of a collection.
     pub(super) fn rows(&self, scope: &Scope) -> GraphRows<'_> {
         let id = |thing: &Thing| EntityId::normal(scope, &thing.kind, &thing.normalised);
@@ -212,8 +212,8 @@ impl NewGraph {
     }
 
     /// Everything once. Of what is said twice the stronger stays.
-    pub(super) fn gathered(&self) -> Gathered {
-        let mut all = Gathered::default();
+    pub(super) fn distinct(&self) -> Distinct {
+        let mut all = Distinct::default();
         let mut places: HashMap<(String, String), usize> = HashMap::new();
         // Relationships call most of their ends as the entities are called.
         let mut called_so: HashMap<&Called, usize> = HashMap::new();
@@ -390,7 +390,7 @@ mod tests {
         let mut back = there.clone();
         back.entities.reverse();
         back.relationships.reverse();
-        let (there, back) = (there.gathered(), back.gathered());
+        let (there, back) = (there.distinct(), back.distinct());
         let rows = there.rows(&scope);
         let said = |rows: &GraphRows<'_>| {
             let ends = |(source, target, row): &(usize, usize, &Related)| {

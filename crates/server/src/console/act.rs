@@ -215,6 +215,17 @@ impl Sent {
         said.map(|digits| digits.parse().map_err(wrong)).transpose()
     }
 
+    /// Leads back to where it was sent, if it says so, and says there what became of it.
+    pub(super) fn back(
+        &self,
+        view: &View,
+        otherwise: &str,
+        became: Result<String, Failed>,
+    ) -> Response {
+        let said = became.unwrap_or_else(|failed| format!("Not done: {}", failed.detail()));
+        saying(view, self.page("back").unwrap_or(otherwise), &said)
+    }
+
     /// A page to go to: one of ours, from the root on.
     pub(super) fn page(&self, name: &str) -> Option<&str> {
         self.get(name).filter(|way| is_ours(way))
@@ -242,8 +253,13 @@ pub(super) async fn act(view: View, body: Bytes) -> Response {
         },
         Err(why) => (format!("Not done: {why}"), came_from),
     };
+    saying(&view, to, &said)
+}
+
+/// Leads to a page, which says once what became of what was pressed.
+fn saying(view: &View, to: &str, said: &str) -> Response {
     let mut response = see_other(&view.to(to)).into_response();
-    say(response.headers_mut(), &said);
+    say(response.headers_mut(), said);
     response
 }
 

@@ -24,6 +24,7 @@ use tower_service::Service as _;
 use windrow_engine::events::EventId;
 
 use super::page::Parts;
+use super::view::FORWARDED;
 use crate::auth::Scoped;
 use crate::http::{App, Asked, Failed, For};
 
@@ -34,9 +35,6 @@ const BEAT: Duration = Duration::from_secs(5);
 /// How long a stream lasts. The browser asks again by itself, and shows its session again: one that
 /// is over, or was signed out in another tab, sees nothing new any more.
 const LASTS: Duration = Duration::from_secs(600);
-
-/// How a proxy was asked.
-const FORWARDED: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
 /// The pages, without a socket.
 #[derive(Clone, Debug)]

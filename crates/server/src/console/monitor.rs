@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::act::{Act, Kind, Sent, back};
 use super::draw::{badge, counted, head, list, number, short, text, when};
 use super::overview::filtered;
-use super::page::{Page, say, see_other};
+use super::page::Page;
 use super::queue::is_over;
 use super::view::View;
 use super::way;
@@ -133,11 +133,8 @@ fn lever(view: &View, queue: &Value, resources: Option<&Value>) -> Markup {
 /// Says how many items of a queue may be handed out in a minute, and what became of it.
 pub(super) async fn rate(view: View, body: Bytes) -> Response {
     let sent = Sent::read(&body);
-    let set = set_rate(&view, &sent).await;
-    let said = set.unwrap_or_else(|failed| format!("Not done: {}", failed.detail()));
-    let mut response = see_other(&view.to(sent.page("back").unwrap_or("admin/queue-monitor")));
-    say(response.headers_mut(), &said);
-    response
+    let became = set_rate(&view, &sent).await;
+    sent.back(&view, "admin/queue-monitor", became)
 }
 
 /// The rate is that of a resource of the queue's own, or of the one that it needs already, of which

@@ -12,7 +12,7 @@ use windrow_wire::list::Filter;
 
 use super::act::{Act, Sent, back, quoted};
 use super::draw::{badge, bar, class, copied, grouped, number, text, when};
-use super::page::{Page, say, see_other};
+use super::page::{Page, see_other};
 use super::view::View;
 use super::way;
 use super::way::items;
@@ -56,11 +56,7 @@ pub(super) async fn begin(view: View, body: Bytes) -> Result<Response, Failed> {
         wanted["all"] = json!(true);
     }
     priority(&sent, verb, &mut wanted)?;
-    Ok(started(&view, &wanted).await.unwrap_or_else(|failed| {
-        let mut response = see_other(&view.to(sent.page("back").unwrap_or_default()));
-        say(response.headers_mut(), &format!("Not done: {}", failed.detail()));
-        response
-    }))
+    Ok(started(&view, &wanted).await.unwrap_or_else(|failed| sent.back(&view, "", Err(failed))))
 }
 
 fn priority(sent: &Sent, verb: &str, wanted: &mut Value) -> Result<(), Failed> {
@@ -99,9 +95,7 @@ async fn to_selected(view: &View, sent: &Sent, verb: &str) -> Result<Response, F
         (_, None) => format!("{name}: {done} done."),
         (_, Some(why)) => format!("{name}: {done} done, {refused} not: {why}"),
     };
-    let mut response = see_other(&view.to(sent.page("back").unwrap_or("queue")));
-    say(response.headers_mut(), &said);
-    Ok(response)
+    Ok(sent.back(view, "queue", Ok(said)))
 }
 
 pub(super) async fn page(view: View, Named(id): Named) -> Result<Page, Failed> {
@@ -182,23 +176,22 @@ fn shown(view: &View, operation: &Value, name: &str) -> Markup {
 
 /// The same from a shell. Without `--yes` it counts first, as here.
 fn by_hand(view: &View, operation: &Value, filter: &str) -> String {
-    let mut words = String::new();
-    for key in ["priority", "mode", "from_stage"] {
-        let said = operation[key].as_str().map(str::to_owned);
-        let said = said.or_else(|| operation[key].as_u64().map(|number| number.to_string()));
-        match (key, said.as_deref()) {
-            ("mode", Some("clone")) => words.push_str("--clone "),
-            ("priority" | "from_stage", Some(said)) => {
-                words.push_str(&format!("--{} {said} ", key.replace('_', "-")));
-            }
-            _ => {}
-        }
+    let mut words = Vec::new();
+    if let Some(priority) = operation["priority"].as_u64() {
+        words.push(format!("--priority {priority}"));
     }
-    match filter {
-        "" => words.push_str("--all"),
-        filter => words.push_str(&format!("'{}'", quoted(filter))),
+    if operation["mode"] == "clone" {
+        words.push("--clone".to_owned());
     }
-    view.command(text(operation, "verb"), words)
+    if let Some(stage) = operation["from_stage"].as_str() {
+        words.push(format!("--from-stage='{}'", quoted(stage)));
+    }
+    words.push(match filter {
+        "" => "--all".to_owned(),
+        // Whatever it begins with, it is no flag.
+        filter => format!("-- '{}'", quoted(filter)),
+    });
+    view.command(text(operation, "verb"), words.join(" "))
 }
 
 /// The button that does what was counted.

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use super::act::{Act, Sent, back};
 use super::draw::{copied, head, list, text, when};
-use super::page::{Page, say, see_other};
+use super::page::Page;
 use super::view::View;
 use crate::ask::Ask;
 use crate::auth::Role;
@@ -106,9 +106,15 @@ struct Said {
     enabled: bool,
 }
 
-/// Turns a schedule on or off, and leaves the rest of it.
-pub(super) async fn turned(view: View, body: Bytes) -> Result<Response, Failed> {
+/// Turns a schedule on or off, and says what became of it.
+pub(super) async fn turned(view: View, body: Bytes) -> Response {
     let sent = Sent::read(&body);
+    let became = put_turned(&view, &sent).await;
+    sent.back(&view, "schedules", became)
+}
+
+/// The rest of the schedule stays as it is.
+async fn put_turned(view: &View, sent: &Sent) -> Result<String, Failed> {
     let of = |method| {
         let ask = Ask::new(method, &["schedules", sent.get("name").unwrap_or_default()]);
         ask.with("tenant", sent.get("tenant"))
@@ -119,14 +125,8 @@ pub(super) async fn turned(view: View, body: Bytes) -> Result<Response, Failed> 
     said.item.retain(|_, value| value.get() != "null");
     said.enabled = sent.get("on") == Some("true");
     let put = of(Method::PUT).json(&said).map_err(|error| Failed::malformed(error.to_string()))?;
-    let words = match view.ask(put).await {
-        Ok(_) if said.enabled => "It is on.".to_owned(),
-        Ok(_) => "It is off.".to_owned(),
-        Err(failed) => format!("Not done: {}", failed.detail()),
-    };
-    let mut response = see_other(&view.to(sent.page("back").unwrap_or("schedules")));
-    say(response.headers_mut(), &words);
-    Ok(response)
+    view.ask(put).await?;
+    Ok(if said.enabled { "It is on." } else { "It is off." }.to_owned())
 }
 
 const DAYS: [&str; 7] =

@@ -76,6 +76,9 @@ pub(crate) struct View {
     address: String,
 }
 
+/// How a proxy was asked.
+pub(super) const FORWARDED: HeaderName = HeaderName::from_static("x-forwarded-proto");
+
 /// Where commands look by themselves.
 const BY_ITSELF: [&str; 2] = ["http://127.0.0.1:7117", "http://localhost:7117"];
 
@@ -187,7 +190,7 @@ fn address(headers: &HeaderMap, app: &App) -> String {
         host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte))
     };
     let host = said(HOST).filter(is_plain).unwrap_or("127.0.0.1:7117");
-    let forwarded = said(HeaderName::from_static("x-forwarded-proto"));
+    let forwarded = said(FORWARDED);
     let is_secure = app.is_secure || forwarded == Some("https");
     let scheme = if is_secure { "https" } else { "http" };
     format!("{scheme}://{host}{}", app.base_path.trim_end_matches('/'))

@@ -1,7 +1,8 @@
 //! Moving: everything that a catalog holds, row by row, from one database into another.
 //!
-//! Both have the same tables (`tables.rs`), whose rows are moved in the order of their keys and in
-//! slices, each of which is there whole or not at all. So whoever goes on after an interruption
+//! Both know the same tables (`tables.rs`), though one may keep the rows of some in another way.
+//! They are moved in the order of their keys and in slices, each of which is there whole or not at
+//! all. So whoever goes on after an interruption
 //! goes on behind the last row that arrived. Ids stay as they are, and vectors and sequences with
 //! them: what stores of vectors and graphs outside know of chunks stays true. Words are not
 //! moved: each database makes its own of the chunks that arrive. Leaves out what nobody may do

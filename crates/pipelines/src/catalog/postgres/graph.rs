@@ -34,7 +34,7 @@ pub(super) async fn put(tx: &Tx<'_>, chunk: ChunkId, new: &NewGraph) -> Result<(
     if tx.run(sql, values![id]).await? == 0 {
         return Err(gone().into());
     }
-    let said = new.gathered();
+    let said = new.distinct();
     let rows = said.rows(&scope);
     let before = forget(tx, &vec![id]).await?;
     let now = rows.mentions.iter().map(|(entity, _)| uuid(entity.0));

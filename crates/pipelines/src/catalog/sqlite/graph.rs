@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::super::error::CatalogError;
-use super::super::graph::{Gathered, Thing, gathered, weight};
+use super::super::graph::{Distinct, Thing, gathered, weight};
 use super::super::{
     ChunkId, Entity, EntityId, GenerationKey, Mention, Neighbour, Relation, Scope, normalised,
 };
@@ -18,7 +18,7 @@ use super::said::{Mentioned, Said};
 /// So many of the strongest mentions are asked what an entity is.
 const DESCRIBED_BY_MAX: u32 = 20;
 
-pub(super) fn put(db: &Connection, chunk: ChunkId, new: &Gathered) -> Result<(), CatalogError> {
+pub(super) fn put(db: &Connection, chunk: ChunkId, new: &Distinct) -> Result<(), CatalogError> {
     let place = chunks::place(db, chunk)?;
     let (row, page, scope) = place.ok_or_else(|| CatalogError::gone(format!("chunk {chunk}")))?;
     let rows = new.rows(&scope);

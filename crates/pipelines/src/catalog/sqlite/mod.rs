@@ -223,8 +223,8 @@ impl Catalog for Sqlite {
 
     fn put_graph(&self, chunk: ChunkId, graph: NewGraph) -> Answer<'_, ()> {
         let checked = graph.check();
-        let gathered = graph.gathered();
-        self.write(checked, move |db| graph::put(db, chunk, &gathered))
+        let distinct = graph.distinct();
+        self.write(checked, move |db| graph::put(db, chunk, &distinct))
     }
 
     fn entity(&self, tenant: &str, id: EntityId) -> Answer<'_, Option<Entity>> {

@@ -245,8 +245,8 @@ mod tests {
     #[test]
     fn what_is_written_is_read_and_every_text_is_there_once() {
         for things in [0, 1, 3, 200] {
-            let gathered = graph(things).gathered();
-            let rows = gathered.rows(&Scope::new("t", "c"));
+            let distinct = graph(things).distinct();
+            let rows = distinct.rows(&Scope::new("t", "c"));
             let said = Said::of(&rows);
             assert_eq!((said.mentions.len(), said.relationships.len()), (things, things));
             let written = said.written();
@@ -258,8 +258,8 @@ mod tests {
 
     #[test]
     fn what_is_damaged_is_refused_and_breaks_nothing() {
-        let gathered = graph(20).gathered();
-        let written = Said::of(&gathered.rows(&Scope::new("t", "c"))).written();
+        let distinct = graph(20).distinct();
+        let written = Said::of(&distinct.rows(&Scope::new("t", "c"))).written();
         for length in 0..written.len() {
             assert!(Said::read(&written[..length]).is_err(), "{length}");
         }

@@ -121,11 +121,8 @@ async fn failed(view: &View, id: &str) -> (Vec<Value>, bool) {
         let ask = ask.with("limit", Some(limit)).with("after", after);
         let Ok(found) = view.see(ask).await else { break };
         pages.extend(list(&found, "pages").iter().cloned());
-        after = match &found["next"] {
-            Value::Null => return (pages, false),
-            Value::String(next) => Some(next.clone()),
-            next => Some(next.to_string()),
-        };
+        let Some(next) = found["next"].as_u64() else { return (pages, false) };
+        after = Some(next.to_string());
         if pages.len() >= FAILED {
             break;
         }

@@ -163,6 +163,13 @@ mod tests {
     }
 
     #[test]
+    fn a_key_is_known_however_it_is_written_and_a_long_text_is_cut() {
+        assert_eq!(of(r#"{"p\u0061ssword":1}"#), "{\n  \"p\\u0061ssword\": \"[redacted]\"\n}");
+        let (shown, is_cut) = laid_out(&format!("[\"{}\"]", "ä".repeat(MOST)), &[]);
+        assert!(is_cut && shown.len() < MOST + 100, "{}", shown.len());
+    }
+
+    #[test]
     fn what_nobody_is_to_see_is_left_out_wherever_it_stands() {
         let text = "{\"db_Password\":{\"a\":[1,\"}\"]},\"ok\":\"password\",\"in\":[{\"token\" : \
                     \"x\",\"n\":1}],\"token\":12}";
