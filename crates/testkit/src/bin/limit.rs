@@ -95,7 +95,8 @@ fn segments(dir: &Path) -> anyhow::Result<Vec<File>> {
     let open = |number: usize| {
         let file = options.open(dir.join(format!("limit-{number}.log")))?;
         if file.metadata()?.len() != SEGMENT_BYTES {
-            let zeros = vec![0; 1 << 20];
+            // As the store writes them, which syncs faster than larger writes.
+            let zeros = vec![0; 64 << 10];
             for at in (0..SEGMENT_BYTES).step_by(zeros.len()) {
                 file.write_all_at(&zeros, at)?;
             }

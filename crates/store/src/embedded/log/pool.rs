@@ -28,8 +28,12 @@ use super::segment::{Segment, Segments, number_in, numbered, segment_name};
 use super::spares::Space;
 use crate::embedded::disk::{Disk, DiskFile};
 
-/// What one write of zeros covers.
+/// What one step of the background covers with zeros.
 pub(super) const SLICE_BYTES: u32 = 1 << 20;
+
+/// What one write of zeros covers. The kernel keeps in one piece of its cache what was written at
+/// once, and goes through all blocks of a piece when it syncs one of them.
+const WRITE_BYTES: u32 = 64 << 10;
 
 /// The size of a segment that the writer has to make itself: small, because callers wait for it.
 const INLINE_BYTES: u32 = 4 << 20;
@@ -352,15 +356,15 @@ fn next_name(state: &mut State, prefix: &str) -> String {
     numbered(prefix, state.last_name)
 }
 
-/// Writes zeros from `start` to `end` in slices.
+/// Writes zeros from `start` to `end`.
 pub(super) fn write_zeros(spare: &Spare, start: u32, end: u32) -> Result<(), LogError> {
-    static ZEROS: [u8; SLICE_BYTES as usize] = [0; SLICE_BYTES as usize];
+    static ZEROS: [u8; WRITE_BYTES as usize] = [0; WRITE_BYTES as usize];
     let mut at = start;
     while at < end {
-        let slice = &ZEROS[..ZEROS.len().min((end - at) as usize)];
-        let written = spare.file.write_at(slice, u64::from(at));
+        let zeros = &ZEROS[..ZEROS.len().min((end - at) as usize)];
+        let written = spare.file.write_at(zeros, u64::from(at));
         written.map_err(LogError::io(&spare.name, Op::Write))?;
-        at += slice.len() as u32;
+        at += zeros.len() as u32;
     }
     Ok(())
 }
