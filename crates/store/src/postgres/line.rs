@@ -147,4 +147,34 @@ impl Turns {
         turn.handed += 1;
         turn.served = self.served;
     }
+
+    /// Takes over what a batch noted, lane by lane, if it is newer: another one may have ended
+    /// since that one began.
+    pub(super) fn take(&mut self, of: &Turns) {
+        self.served = self.served.max(of.served);
+        for (lane, turn) in &of.lanes {
+            let known = self.lanes.entry(*lane).or_default();
+            if turn.served > known.served {
+                known.clone_from(turn);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_at_the_same_time_leave_each_others_lanes_their_turns() {
+        let spot = |lane, tenant| Spot { lane, class: 5, tenant };
+        let mut turns = Turns::default();
+        // Both begin with what is known now. The second ends last, and says nothing of lane 1.
+        let (mut first, mut second) = (turns.clone(), turns.clone());
+        first.handed_out(spot(1, 7));
+        second.handed_out(spot(2, 8));
+        turns.take(&first);
+        turns.take(&second);
+        assert_eq!((turns.last_tenant(1, 5), turns.last_tenant(2, 5)), (Some(7), Some(8)));
+    }
 }

@@ -291,7 +291,7 @@ impl Postgres {
     fn took(&self, desk: &Desk, back: &[tokio_postgres::Row]) {
         let shared = &self.shared;
         shared.saw(desk.now);
-        *shared.turns.lock() = desk.turns.clone();
+        shared.turns.lock().take(&desk.turns);
         {
             let mut config = shared.config.lock();
             if desk.config.version > config.version {
