@@ -28,7 +28,8 @@ pub fn describe(dir: &Path) -> anyhow::Result<Value> {
 
 /// Overwrites of 4 KiB in written space, each with an fdatasync, by one thread.
 pub fn syncs_per_s(dir: &Path) -> anyhow::Result<f64> {
-    let path = dir.join("probe");
+    // Of its own, for two may measure at the same time.
+    let path = dir.join(format!("windrow-probe-{}", std::process::id()));
     let file = OpenOptions::new().write(true).create(true).truncate(true).open(&path)?;
     let block = [0x5a; BLOCK_BYTES];
     for at in 0..BLOCKS {
