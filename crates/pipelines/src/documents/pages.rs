@@ -1,6 +1,6 @@
 //! The first stages: a file is split into its pages, and each page is read.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use windrow_client::worker::{Done, Handled, Job, Unread};
 use windrow_core::command::NewChild;
@@ -33,6 +33,17 @@ impl From<ReadError> for Fault {
 
 /// How long pages wait for a program that is not installed before one of them looks again.
 const MISSING_MS: u64 = 10_000;
+
+/// Why a file was not read. One that is bad and not there was removed meanwhile, by whoever clears
+/// such places, and the next copy of it may be good.
+fn unread(file: &Path, error: ReadError) -> Fault {
+    match error {
+        ReadError::Bad { why } if !file.exists() => {
+            Fault::passing(format!("its copy was removed while it was read: {why}"))
+        }
+        error => error.into(),
+    }
+}
 
 /// What an item says about itself.
 pub(super) fn about(job: &Job<Unread>) -> Result<About, Fault> {
@@ -116,7 +127,8 @@ impl Parts {
             },
             None => {
                 let file = self.files.open(tenant, about.file()).await.map_err(Fault::passing)?;
-                self.reader.pages(&file, &about.media_type).await?
+                let counted = self.reader.pages(&file, &about.media_type).await;
+                counted.map_err(|error| unread(&file, error))?
             }
         };
         if pages == 0 {
@@ -185,7 +197,8 @@ impl Parts {
                     Some((file, _)) => file.clone(),
                     None => self.files.open(tenant, about.file()).await.map_err(Fault::passing)?,
                 };
-                let read = self.reader.read(&file, media_type, number).await?;
+                let read = self.reader.read(&file, media_type, number).await;
+                let read = read.map_err(|error| unread(&file, error))?;
                 (read.how.to_owned(), read.markdown)
             }
         };

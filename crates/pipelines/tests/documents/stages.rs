@@ -21,6 +21,8 @@ struct Picky {
     bad: Mutex<Vec<u32>>,
     /// The program that the first page needs is not installed.
     is_missing: AtomicBool,
+    /// Somebody removes the file while it is read.
+    is_removed: AtomicBool,
     read: Mutex<Vec<u32>>,
 }
 
@@ -43,6 +45,10 @@ impl Reader for Picky {
         media_type: &'a str,
         page: u32,
     ) -> BoxFuture<'a, Result<PageText, ReadError>> {
+        if self.is_removed.load(Ordering::Relaxed) {
+            std::fs::remove_file(file).unwrap();
+            return Box::pin(async { Err(ReadError::bad("Couldn't open file")) });
+        }
         if self.bad.lock().contains(&page) {
             return Box::pin(async { Err(ReadError::bad("it is torn")) });
         }
@@ -224,6 +230,33 @@ async fn a_page_waits_for_a_program_that_is_missing_while_others_go_on_and_no_at
     // Installed: whoever does not want to wait for the next look says so.
     reader.is_missing.store(false, Ordering::Relaxed);
     place.queue.retry(waiting.id, RetryMode::Reset, None, None).await.unwrap();
+    assert_eq!(place.ended(item).await, Status::Completed);
+    workers.stop().await.unwrap();
+}
+
+/// A page failed for good because its file had gone from the cache.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_page_whose_file_is_removed_while_it_is_read_is_read_again() {
+    let place = Place::new("vanished");
+    let reader = Arc::new(Picky::default());
+    reader.is_removed.store(true, Ordering::Relaxed);
+    let workers = place.start(Arc::clone(&reader) as Arc<dyn Reader>).await;
+    let bees = "The bees of the northern hives fly at nine degrees and above.";
+    let (_, item) = enqueued(place.add("bees.txt", bees).await);
+    let page = loop {
+        let children = place.queue.children(item, 0, 10).await.unwrap();
+        match children.and_then(|page| page.items.into_iter().next()) {
+            Some(page) if page.stages[0].error.is_some() => break page,
+            _ => place.moment().await,
+        }
+    };
+    let why = format!("{:?}", page.stages[0].error);
+    assert!(why.contains("its copy was removed while it was read"), "{why}");
+    assert_eq!(page.status, Status::Pending);
+    reader.is_removed.store(false, Ordering::Relaxed);
+    // The same bytes, so the same file again.
+    place.add("again.txt", bees).await;
+    place.now(page.id).await;
     assert_eq!(place.ended(item).await, Status::Completed);
     workers.stop().await.unwrap();
 }

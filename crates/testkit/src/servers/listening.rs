@@ -5,6 +5,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -19,9 +20,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Data(pub PathBuf);
 
 impl Data {
-    /// An empty one, called after the test.
+    /// An empty one, called after the test, and of its own however many are called that.
     pub fn new(test: &str) -> Data {
-        let path = std::env::temp_dir().join(format!("windrow-{test}-{}", std::process::id()));
+        static MADE: AtomicUsize = AtomicUsize::new(0);
+        let (process, number) = (std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(format!("windrow-{test}-{process}-{number}"));
         // One that was left behind by a process with the same number.
         let _nothing_left = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).expect("a directory can be made");
