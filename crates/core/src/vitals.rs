@@ -2,6 +2,7 @@
 //!
 //! Facts only. What of them is good or bad is decided by whoever asks.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::time::Timestamp;
@@ -33,42 +34,38 @@ pub struct Vitals {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Waiting {
     pub queue: Arc<str>,
-    /// Since when the first of those waits that anybody may claim.
-    pub open_since: Option<Timestamp>,
-    /// The stage that this one waits for.
-    pub open_stage: Option<Arc<str>>,
-    /// The same for those that are held back by a pause or a closed resource.
+    /// Since when the first of those waits that anybody may claim, in each stage.
+    pub open: BTreeMap<Arc<str>, Timestamp>,
+    /// Since when the first of those waits that are held back by a pause or a closed resource.
     pub held_since: Option<Timestamp>,
 }
 
 impl Waiting {
     /// Since when the first of all waits.
     pub fn since(&self) -> Option<Timestamp> {
-        [self.open_since, self.held_since].into_iter().flatten().min()
+        [self.open_since(), self.held_since].into_iter().flatten().min()
+    }
+
+    /// Since when the first of those waits that anybody may claim.
+    pub fn open_since(&self) -> Option<Timestamp> {
+        self.open.values().min().copied()
     }
 
     /// Adds one that waits.
     fn add(&mut self, stage: Arc<str>, since: Timestamp, is_held: bool) {
-        if is_held {
-            self.held_since = Some(self.held_since.map_or(since, |first| first.min(since)));
-            return;
-        }
-        let first = self.open_since.zip(self.open_stage.as_ref());
-        if first.is_none_or(|first| (since, &stage) < first) {
-            (self.open_since, self.open_stage) = (Some(since), Some(stage));
-        }
+        let first = match is_held {
+            true => self.held_since.get_or_insert(since),
+            false => self.open.entry(stage).or_insert(since),
+        };
+        *first = since.min(*first);
     }
 
     /// Of those that wait, the first of each queue.
     pub fn first_of(each: impl Iterator<Item = InLine>) -> Vec<Waiting> {
-        let mut queues = std::collections::BTreeMap::<Arc<str>, Waiting>::new();
+        let mut queues = BTreeMap::<Arc<str>, Waiting>::new();
         for InLine { queue, stage, since, is_held } in each {
-            let none = || Waiting {
-                queue: Arc::clone(&queue),
-                open_since: None,
-                open_stage: None,
-                held_since: None,
-            };
+            let none =
+                || Waiting { queue: Arc::clone(&queue), open: BTreeMap::new(), held_since: None };
             queues.entry(Arc::clone(&queue)).or_insert_with(none).add(stage, since, is_held);
         }
         queues.into_values().collect()
@@ -102,7 +99,7 @@ pub struct Standing {
 
 /// Stages, by queue and name.
 #[derive(Clone, Default, Debug)]
-pub struct Standings(std::collections::BTreeMap<(Arc<str>, Arc<str>), Standing>);
+pub struct Standings(BTreeMap<(Arc<str>, Arc<str>), Standing>);
 
 impl Standings {
     /// How a stage stands as far as it was counted.

@@ -163,7 +163,7 @@ struct Recent {
     commits: Window<Commits>,
 }
 
-/// What happens in one queue.
+/// What happens in one queue, or in one of its stages.
 #[derive(Clone, Default, Debug)]
 pub struct Flowing {
     pub window: Window<Flow>,
@@ -171,12 +171,21 @@ pub struct Flowing {
     pub worked: Option<Timestamp>,
 }
 
+impl Flowing {
+    fn add(&mut self, flow: Flow, at: Timestamp) {
+        *self.window.at(at) += flow;
+        if flow.is_work() {
+            self.worked = self.worked.max(Some(at));
+        }
+    }
+}
+
 /// What happens in one queue and in each of its stages.
 #[derive(Default, Debug)]
 struct InQueue {
     all: Flowing,
     /// In the order in which something first happened in them.
-    stages: Vec<(Arc<str>, Window<Flow>)>,
+    stages: Vec<(Arc<str>, Flowing)>,
 }
 
 /// What happened in one queue, minute by minute.
@@ -257,10 +266,9 @@ impl Figures {
             let queue = recent.of(&first.queue);
             for happened in of_queue {
                 let flow = Flow::of(happened);
-                *queue.all.window.at(happened.at) += flow;
+                queue.all.add(flow, happened.at);
                 if flow.is_work() {
-                    queue.all.worked = queue.all.worked.max(Some(happened.at));
-                    *queue.stage(&happened.in_stage).at(happened.at) += flow;
+                    queue.stage(&happened.in_stage).add(flow, happened.at);
                 }
             }
         }
@@ -291,15 +299,27 @@ impl Figures {
         recent.queues.iter().map(|(name, queue)| (Arc::clone(name), queue.all.clone())).collect()
     }
 
-    /// The same minute by minute, and by stage, the queues by name. Nobody who counts is held up
-    /// for longer than it takes to copy one queue.
+    /// When a worker last took something or said how it ended, in each stage of each queue.
+    pub fn worked(&self) -> BTreeMap<(Arc<str>, Arc<str>), Timestamp> {
+        let recent = self.recent.lock();
+        let each = recent.queues.iter().flat_map(|(queue, of)| {
+            let stages = of.stages.iter();
+            stages.filter_map(move |(stage, of)| {
+                Some(((Arc::clone(queue), Arc::clone(stage)), of.worked?))
+            })
+        });
+        each.collect()
+    }
+
+    /// What happened minute by minute, and by stage, the queues by name. Nobody who counts is held
+    /// up for longer than it takes to copy one queue.
     pub fn minutes(&self, now: Timestamp) -> Vec<Minutes> {
         let names: Vec<Arc<str>> = self.recent.lock().queues.keys().cloned().collect();
         let read = |queue: Arc<str>| {
             let recent = self.recent.lock();
             let InQueue { all, stages } = recent.queues.get(&queue)?;
             let stages = stages.iter();
-            let stages = stages.map(|(name, window)| (Arc::clone(name), window.minutes(now)));
+            let stages = stages.map(|(name, of)| (Arc::clone(name), of.window.minutes(now)));
             Some(Minutes { all: all.window.minutes(now), stages: stages.collect(), queue })
         };
         names.into_iter().filter_map(read).collect()
@@ -324,13 +344,13 @@ impl Recent {
 }
 
 impl InQueue {
-    fn stage(&mut self, name: &Arc<str>) -> &mut Window<Flow> {
+    fn stage(&mut self, name: &Arc<str>) -> &mut Flowing {
         let place = |name: &str| self.stages.iter().position(|(known, _)| **known == *name);
         let is_full = self.stages.len() >= STAGES_MAX;
         let at = place(name).or_else(|| place(OTHER).filter(|_| is_full));
         let at = at.unwrap_or_else(|| {
             let name = if is_full { Arc::from(OTHER) } else { Arc::clone(name) };
-            self.stages.push((name, Window::default()));
+            self.stages.push((name, Flowing::default()));
             self.stages.len() - 1
         });
         &mut self.stages[at].1
@@ -413,6 +433,8 @@ mod tests {
         assert_eq!(last(all), ((1, 1, 0), (1, 0, 1)));
         let stages: Vec<_> = stages.iter().map(|(name, flows)| (&**name, last(flows))).collect();
         assert_eq!(stages, [("read", ((1, 1, 0), (0, 0, 0))), ("write", ((0, 0, 0), (1, 0, 1)))]);
+        let worked: Vec<_> = figures.worked().into_iter().map(|(of, at)| (of.1, at.0)).collect();
+        assert_eq!(worked, [("read".into(), 3_500), ("write".into(), 61_250)]);
         let means = |flow: &Flow| (flow.mean_wait_ms(), flow.mean_run_ms());
         assert_eq!(means(&all[58]), (Some(2_000), Some(500)));
         assert_eq!(means(&all[59]), (Some(57_500), Some(250)));

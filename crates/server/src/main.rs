@@ -44,7 +44,6 @@ fn main() -> std::process::ExitCode {
         Ok(()) => std::process::ExitCode::SUCCESS,
         // Whoever read the output has seen enough.
         Err(error) if is_closed_pipe(&error) => std::process::ExitCode::SUCCESS,
-        Err(error) if error.is::<logs::Said>() => std::process::ExitCode::FAILURE,
         Err(error) => {
             let stop = error.downcast_ref::<cli::Stop>();
             if stop.is_none_or(|stop| !stop.message.is_empty()) {

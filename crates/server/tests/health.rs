@@ -47,6 +47,24 @@ fn work_that_nobody_takes_is_a_stall_until_somebody_does() {
     server.until("stalled", "green");
 }
 
+/// Nobody heard of it as long as any stage of the queue was worked on.
+#[test]
+fn a_stage_that_nobody_takes_is_a_stall_while_another_is_worked_on() {
+    let data = Data::new("stages");
+    let server = start(&data);
+    let item = json!({"route": ["fetch", "ocr"]});
+    server.enqueue("scans", &json!([item, item]));
+    let claim = json!({"queues": ["scans"], "stages": ["fetch"], "worker": "f"});
+    let fetch = || server.post("/api/v1/claims", &claim).json();
+    let granted = fetch();
+    let (lease, id) = (granted["lease"].as_str().unwrap(), &granted["items"][0]["id"]);
+    server.settle(lease, &[id.as_str().unwrap().to_owned()], &json!({"outcome": "complete"}));
+    assert_eq!(fetch()["items"][0]["stage"], "fetch", "it is being worked on");
+    let line = server.until("stalled", "red");
+    says(&line, "red", "scans", "work waits in stage ocr");
+    says(&line, "red", "scans", "none of them takes this stage");
+}
+
 #[test]
 fn a_queue_in_which_everything_fails_is_red_until_work_goes_well_again() {
     let data = Data::new("failing");

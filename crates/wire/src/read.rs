@@ -48,8 +48,32 @@ fn said<T: DeserializeOwned + JsonSchema>(bytes: &[u8], error: &serde_json::Erro
         // All of it was read, and there is more.
         None => (String::new(), unread(error)),
     };
+    let path = if path == "." { String::new() } else { path };
+    let path = if path.is_empty() { within::<T>(bytes, &text).unwrap_or_default() } else { path };
     let text = meant::<T>(&text).unwrap_or(text);
-    if path.is_empty() || path == "." { text } else { format!("{path}: {text}") }
+    if path.is_empty() { text } else { format!("{path}: {text}") }
+}
+
+/// Fields that are tried alone to find the one that is wrong.
+const TRIED_MAX: usize = 100;
+
+/// The field in which something is wrong, where what is flattened hides its place: the one that is
+/// as wrong alone.
+fn within<T: DeserializeOwned>(bytes: &[u8], text: &str) -> Option<String> {
+    // What is missing is missing in each of them.
+    if !text.starts_with("expected ") && !text.starts_with("unknown field ") {
+        return None;
+    }
+    let without_place = |text: &str| text.split(" at line ").next().map(str::to_owned);
+    let is_it = |(name, value): &(String, Value)| {
+        let alone = Value::from_iter([(name.clone(), value.clone())]).to_string();
+        let wrong = serde_json::from_str::<T>(&alone).err().map(|error| unread(&error));
+        wrong.is_some_and(|wrong| without_place(&wrong) == without_place(text))
+    };
+    let fields: serde_json::Map<String, Value> = serde_json::from_slice(bytes).ok()?;
+    let (name, _) = fields.into_iter().take(TRIED_MAX).find(is_it)?;
+    // An unknown field is named by what is said of it.
+    (!text.contains(&format!("`{name}`"))).then_some(name)
 }
 
 /// The same about an unknown field, with the one that was probably meant.
@@ -139,10 +163,26 @@ mod tests {
         let settings = |text: &str| object::<Settings>(text.as_bytes()).expect_err(text);
         let meant = "unknown field `max_atempts`; `max_attempts` is meant, perhaps";
         assert!(settings(r#"{"max_atempts":1}"#).ends_with(meant));
+        let lease = settings(r#"{"max_attempts":5,"lease_ms":"5m"}"#);
+        assert!(lease.starts_with("lease_ms: expected a whole number"), "{lease}");
+        let backoff = settings(r#"{"backoff":{"bas_ms":1}}"#);
+        assert!(backoff.starts_with("backoff: unknown field `bas_ms`; `base_ms`"), "{backoff}");
         let staged = settings(r#"{"stages":[{"stage":"ocr","max_atempts":1}]}"#);
         assert!(staged.ends_with(meant), "{staged}");
         let claim = object::<Claim>(br#"{"queue":["a"]}"#).expect_err("no such field");
         assert!(claim.contains("`queues` is meant"), "{claim}");
+    }
+
+    #[test]
+    fn what_is_missing_is_not_looked_for_in_what_is_there() {
+        #[derive(serde::Deserialize, JsonSchema, Debug)]
+        #[expect(dead_code, reason = "only read")]
+        struct Both {
+            one: u8,
+            other: u8,
+        }
+        let missing = object::<Both>(br#"{"one":1}"#).expect_err("one alone");
+        assert!(missing.starts_with("missing field `other`"), "{missing}");
     }
 
     #[test]

@@ -59,6 +59,10 @@ fn not_json(text: &str) -> &'static str {
 /// A type that was expected, in words.
 fn in_words(expected: &str) -> &str {
     match expected {
+        // Names of our types tell nobody anything.
+        _ if expected.starts_with("struct ") => "an object in braces",
+        _ if expected.contains("tagged enum ") => "an object in braces",
+        "f32" | "f64" => "a number",
         "u8" => "a whole number from 0 to 255",
         "u16" => "a whole number from 0 to 65535",
         "u32" => "a whole number from 0 to 4294967295",
@@ -99,12 +103,19 @@ mod tests {
         word: Option<Word>,
         flag: Option<bool>,
         text: Option<String>,
+        inner: Option<Inner>,
     }
 
     #[derive(Deserialize, Debug)]
     enum Word {
         A,
         B,
+    }
+
+    #[derive(Deserialize, Debug)]
+    #[expect(dead_code, reason = "only read")]
+    struct Inner {
+        number: Option<u8>,
     }
 
     fn said(body: &str) -> String {
@@ -122,6 +133,7 @@ mod tests {
             (r#"{"text":47.11}"#, "expected a text in quotes, and it is a number with a point at"),
             (r#"{"text":{"hunter2":1}}"#, "expected a text in quotes, and it is an object at"),
             (r#"{"word":"hunter2"}"#, "expected `A` or `B`, and it is something else at line 1"),
+            (r#"{"inner":4711}"#, "expected an object in braces, and it is a whole number at"),
             (r#"{"flag":"x, expected hunter2"}"#, "expected true or false, and it is a text at"),
             (r#"{"flg":"hunter2"}"#, "unknown field `flg`, expected one of"),
             (r#"{"flag":true,"flag":true}"#, "duplicate field `flag` at line 1"),

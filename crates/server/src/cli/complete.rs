@@ -1,5 +1,5 @@
-//! Completions: commands and flags from their table, and ids, queues and stages from the queue
-//! itself, if it answers soon. What goes wrong is passed over in silence.
+//! Completions: commands and flags from their table, and ids, queues, stages and workers from the
+//! queue itself, if it answers soon. What goes wrong is passed over in silence.
 
 use std::ffi::OsStr;
 use std::io::Write as _;
@@ -19,8 +19,8 @@ use super::{Cli, runtime};
 
 /// The variable by which a shell asks for completions.
 const VARIABLE: &str = "WINDROW_COMPLETE";
-/// How long the queue may take.
-const WITHIN: Duration = Duration::from_millis(700);
+/// How long the queue may take. On a busy machine it is worth a wait; a server that hangs is not.
+const WITHIN: Duration = Duration::from_secs(3);
 
 /// Answers a shell that asks what may come next; comes back if none does.
 pub(crate) fn answer() {
@@ -63,6 +63,10 @@ pub(super) fn queues() -> ArgValueCompleter {
 
 pub(super) fn stages() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| candidates(typed, names("stage")))
+}
+
+pub(super) fn workers() -> ArgValueCompleter {
+    ArgValueCompleter::new(|typed: &OsStr| candidates(typed, names("name")))
 }
 
 /// The words of a filter.
@@ -110,13 +114,15 @@ fn ids() -> Vec<(String, String)> {
     newest().iter().map(shown).collect()
 }
 
-/// The values of a field, of queues or of the newest items.
+/// The values of a field, of queues, of workers or of the newest items.
 fn names(field: &str) -> Vec<(String, String)> {
+    let listed = |of: &str| match look(Ask::get(&[of])) {
+        Some(Value::Array(all)) => all,
+        _ => Vec::new(),
+    };
     let all = match field {
-        "queue" => match look(Ask::get(&["queues"])) {
-            Some(Value::Array(queues)) => queues,
-            _ => Vec::new(),
-        },
+        "queue" => listed("queues"),
+        "name" => listed("workers"),
         _ => newest(),
     };
     let mut names: Vec<String> =

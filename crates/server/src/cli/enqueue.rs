@@ -11,6 +11,7 @@ use sha2::{Digest as _, Sha256};
 use windrow_wire::bytes::{Base64, Json};
 use windrow_wire::item::BlobRef;
 use windrow_wire::new::NewItem;
+use windrow_wire::time::Time;
 
 use super::exit::{Exit, Stop};
 use super::reach::{Ask, Reach, Target};
@@ -53,8 +54,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "TIME", value_parser = duration_ms, conflicts_with = "not_before")]
     delay: Option<u64>,
     /// Not before this time, such as 2026-11-16T08:30:00Z.
-    #[arg(long, value_name = "TIME")]
-    not_before: Option<String>,
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    not_before: Option<Time>,
     /// Whose it is; `default` if nothing is said.
     #[arg(long)]
     tenant: Option<String>,
@@ -103,7 +104,6 @@ fn item(args: &Args) -> anyhow::Result<Fields> {
     let mut item = Fields::default();
     let texts = [
         ("key", &args.key),
-        ("not_before", &args.not_before),
         ("tenant", &args.tenant),
         ("kind", &args.kind),
         ("group", &args.group),
@@ -114,12 +114,21 @@ fn item(args: &Args) -> anyhow::Result<Fields> {
     }
     item.set("priority", args.priority)?;
     item.set("delay_ms", args.delay)?;
+    item.set("not_before", args.not_before)?;
     if let Some(metadata) = &args.metadata {
         let read = Json::read(metadata.trim().as_bytes());
         item.set("metadata", Some(read.ok_or_else(|| Stop::usage("--metadata is not JSON"))?))?;
     }
     item.set("route", Some(&args.route).filter(|route| !route.is_empty()))?;
     Ok(item)
+}
+
+/// A time with its zone.
+fn time(text: &str) -> Result<Time, &'static str> {
+    serde_json::from_value(text.into()).map_err(|_| {
+        "write the date, the time and its zone, such as 2026-11-16T08:30:00Z or \
+         2026-11-16T09:30:00+01:00; or say with --delay how long it waits, such as 2h"
+    })
 }
 
 /// An object whose values are sent as they were written.

@@ -3,6 +3,9 @@
 use std::fmt;
 
 use windrow_client::repeat::Missed;
+use windrow_client::trust;
+
+use crate::auth::Denied;
 
 macro_rules! exits {
     ($($exit:ident $code:literal $what:literal;)*) => {
@@ -73,8 +76,8 @@ pub(super) struct Problem {
 }
 
 /// What to do about a token that is missing or wrong.
-const UNAUTHORIZED: &str = "give one in WINDROW_TOKEN or with --token-file; an admin makes one \
-                            with `windrow token create`, and so does whoever stops the server and \
+const UNAUTHORIZED: &str = "in WINDROW_TOKEN or with --token-file; an admin makes one with \
+                            `windrow token create`, and so does whoever stops the server and \
                             names its data directory";
 
 impl From<Problem> for Stop {
@@ -83,7 +86,8 @@ impl From<Problem> for Stop {
         if code == "unauthorized" {
             // What follows is for programs that write their own headers.
             let why = detail.split("; ").next().unwrap_or_default();
-            return Stop::new(exit, format!("{why}; {UNAUTHORIZED}"));
+            let give = if Denied::WRONG_TOKEN.starts_with(why) { "another" } else { "one" };
+            return Stop::new(exit, format!("{why}; give {give} {UNAUTHORIZED}"));
         }
         let hint = match (exit, &*code) {
             (Exit::LeaseLost, _) => "; drop the work: the item is somebody else's",
@@ -119,14 +123,11 @@ pub(super) fn exit_of(status: u16, code: &str) -> Exit {
     }
 }
 
-/// What the library says of an answer that is no TLS.
-const NO_TLS: &str = "corrupt message";
-
 /// A server that did not answer.
 pub(super) fn missed(missed: Missed) -> Stop {
     match missed {
-        // What came is no TLS: HTTP, most likely, as a server without a certificate speaks it.
-        Missed::NotSent(why) if why.contains("is not trusted") && why.contains(NO_TLS) => {
+        // A server without a certificate speaks HTTP.
+        Missed::NotSent(why) if why.contains(trust::NO_TLS) => {
             let at = why.split(" is not trusted").next().unwrap_or_default();
             let plain = at.replacen("https://", "http://", 1);
             let said = format!(
@@ -136,7 +137,13 @@ pub(super) fn missed(missed: Missed) -> Stop {
             Stop::new(Exit::Unreachable, said)
         }
         Missed::NotSent(why) => {
-            let remedy = if why.contains("is not trusted") {
+            let remedy = if why.contains(trust::UNKNOWN_ISSUER) {
+                "Name the file with the certificate of whoever made it, in PEM, with --ca"
+            } else if why.contains(trust::OTHER_NAME) {
+                "Name the server with --server as its certificate does"
+            } else if why.contains("its certificate") {
+                "Its operator gives it another certificate with --tls-cert and --tls-key"
+            } else if why.contains("is not trusted") {
                 "Name the server with --server as its certificate does, and who made that with --ca"
             } else {
                 "Start a server there with `windrow serve`, or name another with --server"

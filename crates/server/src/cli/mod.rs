@@ -16,6 +16,7 @@ pub(crate) mod data_dir;
 mod docs;
 mod doctor;
 mod documents;
+mod drain;
 mod dump;
 mod enqueue;
 mod exit;
@@ -43,7 +44,7 @@ mod worker;
 
 use clap::{Parser, Subcommand};
 
-pub(crate) use exit::Stop;
+pub(crate) use exit::{Exit, Stop};
 use reach::{Reach, Target};
 
 use crate::demo;
@@ -149,6 +150,8 @@ enum Command {
     Resume(queues::Resume),
     /// List the workers that are present.
     Workers(watch::Workers),
+    /// Hand a worker nothing new, or work again.
+    Drain(drain::Args),
     /// Enqueue items by the clock.
     Schedule(schedule::Args),
     /// Show items in the shapes of other systems.
@@ -220,6 +223,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Pause(args) => queues::pause(&args),
         Command::Resume(args) => queues::resume(&args),
         Command::Workers(args) => watch::workers(&args),
+        Command::Drain(args) => drain::run(&args),
         Command::Schedule(args) => schedule::run(&args),
         Command::View(args) => watch::view(&args),
         Command::Top(args) => top::run(&args),

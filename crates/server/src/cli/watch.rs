@@ -135,7 +135,8 @@ pub(super) fn sweep(args: &Sweep) -> anyhow::Result<()> {
 #[command(after_help = "\
 Examples:
   windrow events 01a1e554-9c99-7001-b210-29840971dd42
-      The life of one item, as far as it is kept: its last attempts, and what operators did to it.
+      The life of one item, as far as it is kept: its last attempts, and what operators did to it
+      by its id.
   windrow events --follow --queue thumbs --status failed
       What happens from now on, until Ctrl-C.
   windrow events --follow --json | jq -r 'select(.status == \"failed\") | .id'")]

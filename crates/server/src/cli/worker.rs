@@ -64,7 +64,8 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    let config = Config::new(&args.reach.layers()?)?;
+    let config = args.reach.layers().and_then(|layers| Config::new(&layers));
+    let config = config.map_err(|error| Stop::usage(format!("{error:#}")))?;
     let (workers, stages) = chosen(config.workers.declared.values(), &args.stages)?;
     let workers: Vec<Declared> = workers
         .into_iter()

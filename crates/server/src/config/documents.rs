@@ -254,6 +254,7 @@ fn chosen<'a>(layers: &'a Layers, name: &str, words: &[&str]) -> anyhow::Result<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::documents::Beside;
 
     fn said(all: &[(&str, &str)]) -> anyhow::Result<Documents> {
         let all = all.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
@@ -297,11 +298,33 @@ mod tests {
                 ("WINDROW_DOCUMENTS__EMBED_KEY", "sk-secret"),
                 ("WINDROW_DOCUMENTS__ALLOW_PLAIN_HTTP", allowed),
             ]);
-            crate::documents::check(&told.expect("all is there"))
+            let beside = Beside::Directory("d".into());
+            crate::documents::check(&told.expect("all is there"), &beside)
         };
         let wrong = of("false").expect_err("it is plain http").to_string();
         assert!(wrong.starts_with("documents.embed_url: the key would go"), "{wrong}");
         assert!(of("true").is_ok());
+    }
+
+    #[test]
+    fn an_address_of_vectors_that_cannot_be_one_is_found_before_anything_is_opened() {
+        let of = |kind: &str, url: &[(&str, &str)]| {
+            let told = [&[("WINDROW_DOCUMENTS__VECTORS", kind)], url].concat();
+            let told = said(&told).expect("all is there");
+            crate::documents::check(&told, &Beside::Directory("d".into()))
+        };
+        let url = |url| [("WINDROW_DOCUMENTS__VECTORS_URL", url)];
+        for (kind, url, says) in [
+            ("qdrant", &url("nonsense")[..], "not an address of an endpoint"),
+            ("pgvector", &url("nonsense")[..], "it does not begin with postgres://"),
+            ("pgvector", &[], "it is missing, and there is no database beside the store"),
+        ] {
+            let wrong = of(kind, url).expect_err(says).to_string();
+            let is_named = wrong.starts_with("documents.vectors_url: ");
+            assert!(is_named && wrong.contains(says), "{wrong}");
+        }
+        of("qdrant", &url("http://127.0.0.1:6333")).expect("an address");
+        of("pgvector", &url("postgres://windrow@127.0.0.1/vectors")).expect("an address");
     }
 
     #[test]

@@ -292,13 +292,13 @@ pub(crate) fn secret_variables() -> &'static [String] {
 
 /// The key that was probably meant.
 pub(super) fn near(name: &str) -> Option<&'static str> {
-    // A slip in what follows a name is told with that name left open.
+    // A slip around a name is told with that name left open, also one that leaves it out.
     let open = match name.split('.').collect::<Vec<_>>()[..] {
-        ["workers", _, last] => format!("workers.{ANY}.{last}"),
+        [first, _, last] | [first, last] => format!("{first}.{ANY}.{last}"),
         _ => name.to_owned(),
     };
-    let distances = KEYS.iter().map(|key| (distance(&open, key.name), key.name));
-    let (distance, nearest) = distances.min()?;
+    let from = |key: &Key| distance(name, key.name).min(distance(&open, key.name));
+    let (distance, nearest) = KEYS.iter().map(|key| (from(key), key.name)).min()?;
     // `listen` alone is `server.listen`, and three wrong letters are still a slip.
     let part = |key: &&Key| key.name.rsplit('.').next() == Some(name);
     let whole = KEYS.iter().find(part).map(|key| key.name);
@@ -314,7 +314,11 @@ mod tests {
         assert_eq!(near("server.lisen"), Some("server.listen"));
         assert_eq!(near("listen"), Some("server.listen"));
         assert_eq!(near("database.password"), None);
-        assert_eq!(near("workers.thumbs.comand"), Some("workers.NAME.command"));
+        let command = Some("workers.NAME.command");
+        assert_eq!(near("workers.thumbs.comand"), command);
+        assert_eq!(near("worker.thumbs.command"), command);
+        assert_eq!(near("workers.command"), command);
+        assert_eq!(near("workers.thumbs.stage"), Some("workers.NAME.stages"));
     }
 
     #[test]

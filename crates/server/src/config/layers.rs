@@ -66,7 +66,8 @@ impl Layers {
         flatten("", &table, &mut said);
         for (name, value) in said {
             let origin = Origin::File(path.to_owned());
-            self.set(&name, value?, origin).with_context(|| shown.to_string())?;
+            let set = value.and_then(|value| self.set(&name, value, origin));
+            set.with_context(|| shown.to_string())?;
         }
         Ok(self)
     }
@@ -271,30 +272,39 @@ type Said = (String, anyhow::Result<String>);
 fn flatten(above: &str, table: &toml::Table, into: &mut Vec<Said>) {
     for (name, value) in table {
         let name = if above.is_empty() { name.clone() } else { format!("{above}.{name}") };
-        match value {
-            toml::Value::Table(inner) => flatten(&name, inner, into),
-            toml::Value::String(text) => into.push((name, Ok(text.clone()))),
-            toml::Value::Integer(number) => into.push((name, Ok(number.to_string()))),
-            toml::Value::Boolean(yes) => into.push((name, Ok(yes.to_string()))),
-            toml::Value::Array(all) if find(&name).is_some_and(|key| key.is_list) => {
-                let texts: Option<Vec<&str>> = all.iter().map(toml::Value::as_str).collect();
-                let texts = texts.and_then(|texts| serde_json::to_string(&texts).ok());
-                let texts = texts.with_context(|| format!("{name}: must be an array of texts"));
-                into.push((name, texts));
+        let Some(key) = find(&name) else {
+            match value {
+                toml::Value::Table(inner) => flatten(&name, inner, into),
+                // That there is no such name, and which is meant, is said of the name alone.
+                _ => into.push((name, Ok(String::new()))),
             }
-            // That there is no such name, and which is meant, is said of the name alone.
-            _ if find(&name).is_none() => into.push((name, Ok(String::new()))),
-            other => {
-                let what = match other.type_str() {
-                    "array" => "an array",
-                    "datetime" => "a time; write it as a text, in quotes",
-                    _ => "a number with a point",
-                };
-                into.push((name.clone(), Err(anyhow::anyhow!("{name}: cannot be {what}"))));
-            }
-        }
+            continue;
+        };
+        let said = text_of(key, value).map_err(|wanted| anyhow::anyhow!("{name}: {wanted}"));
+        into.push((name, said));
     }
 }
+
+/// A value as a text, or what is wanted instead.
+fn text_of(key: &Key, value: &toml::Value) -> Result<String, &'static str> {
+    match value {
+        toml::Value::String(text) => Ok(text.clone()),
+        toml::Value::Array(all) if key.is_list => {
+            let texts: Option<Vec<&str>> = all.iter().map(toml::Value::as_str).collect();
+            texts.and_then(|texts| serde_json::to_string(&texts).ok()).ok_or(LIST)
+        }
+        _ if key.is_list => Err(LIST),
+        toml::Value::Integer(number) => Ok(number.to_string()),
+        toml::Value::Boolean(yes) => Ok(yes.to_string()),
+        toml::Value::Array(_) => Err("expected one value, and it is an array; write it without []"),
+        toml::Value::Datetime(_) => Err("cannot be a time; write it as a text, in quotes"),
+        toml::Value::Float(_) => Err("cannot be a number with a point"),
+        toml::Value::Table(_) => Err("expected one value, and it is a table; write it with ="),
+    }
+}
+
+/// What a list is written like.
+const LIST: &str = "expected a text or an array of texts, such as [\"a\", \"b c\"]";
 
 #[cfg(test)]
 mod tests {
@@ -415,13 +425,19 @@ mod tests {
         let path = file("wrong", "[server]\nlisen = \"127.0.0.1:1\"\n");
         let error = format!("{:#}", Layers::new().with_file(&path).expect_err("it is wrong"));
         assert!(error.contains("there is no server.lisen; server.listen is meant"), "{error}");
-        std::fs::write(&path, "[server]\nlisten = [1]\n").expect("it can be written");
-        let error = format!("{:#}", Layers::new().with_file(&path).expect_err("it is wrong"));
-        assert!(error.contains("server.listen: cannot be an array"), "{error}");
-        let text = "[workers.load]\nstage = [\"ocr\"]\n";
-        std::fs::write(&path, text).expect("it can be written");
-        let error = format!("{:#}", Layers::new().with_file(&path).expect_err("it is wrong"));
-        assert!(error.contains("workers.NAME.stages is meant, perhaps"), "{error}");
+        for (text, says) in [
+            ("[server]\nlisten = [1]", "server.listen: expected one value, and it is an array"),
+            ("[workers.load]\nstage = [\"ocr\"]", "workers.NAME.stages is meant, perhaps"),
+            ("[workers.load]\nstages = 3", "workers.load.stages: expected a text or an array"),
+            ("[workers.load]\nstages = [3]", "workers.load.stages: expected a text or an array"),
+            ("[workers.load.max_jobs]\na = 1", "max_jobs: expected one value, and it is a table"),
+            ("[[workers]]\nstages = [\"ocr\"]", "there is no workers;"),
+        ] {
+            std::fs::write(&path, text).expect("it can be written");
+            let error = format!("{:#}", Layers::new().with_file(&path).expect_err("it is wrong"));
+            let is_placed = error.starts_with(&path.display().to_string());
+            assert!(is_placed && error.contains(says), "{error}");
+        }
         std::fs::write(&path, "[store]\nurl = \"postgres://u:secret@h\"\nurl = \"\"\n")
             .expect("written");
         let error = format!("{:#}", Layers::new().with_file(&path).expect_err("it is wrong"));

@@ -301,7 +301,7 @@ async fn tabs(
                 => (exactly(view, exact, &EXTRACTED, "No result yet.")),
                 "error" => (exactly(view, exact, &["error", "reason"], "Nothing went wrong.")),
                 "events" => (events(view, id).await),
-                _ => (exactly(view, exact, &RAW, "It has no payload.")),
+                _ => (exactly(view, exact, &RAW, "This item has no payload.")),
             }
         }
     }

@@ -94,10 +94,10 @@ fn lever(view: &View, queue: &Value, resources: Option<&Value>) -> Markup {
     let pause = match is_paused {
         true => Act::post("Resume", &["queues", name, "resume"])
             .with(json!({}))
-            .says("It hands out work again."),
+            .says(format!("Queue {name} hands out work again.")),
         false => Act::post("Pause", &["queues", name, "pause"])
             .with(json!({}))
-            .says("It hands out nothing; what runs goes on."),
+            .says(format!("Queue {name} hands out nothing; what runs goes on.")),
     };
     html! {
         tr data-key=(name) {
@@ -113,7 +113,8 @@ fn lever(view: &View, queue: &Value, resources: Option<&Value>) -> Markup {
             td {
                 (Act::new("Set", Method::PUT, &["queues", name, "settings"]).with(settings.clone())
                     .field(("group_limit", "items"), Kind::Number, group)
-                    .says("It holds from the next claim on.").button(view))
+                    .says(format!("The limit of queue {name} holds from the next claim on."))
+                    .button(view))
             }
             td {
                 @if resources.is_some() {
@@ -192,11 +193,11 @@ fn recent(view: &View, stats: &Value) -> Markup {
                                 @if is_over(&status) {
                                     (Act::post("Retry", &["queue", id, "retry"])
                                         .with(json!({ "mode": "reset" }))
-                                        .says("It is in line again.").button(view))
+                                        .says("The job is in line again.").button(view))
                                 } @else {
                                     (Act::post("Cancel", &["queue", id, "cancel"])
                                         .asks("Cancel this job?")
-                                        .says("It is cancelled.")
+                                        .says("The job is cancelled.")
                                         .button(view))
                                 }
                             }

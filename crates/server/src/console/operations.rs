@@ -161,7 +161,7 @@ fn shown(view: &View, operation: &Value, name: &str) -> Markup {
                 @if is_count && is_over && matched > 0 { (again(view, operation, name, matched)) }
                 @if !is_over {
                     (Act::post("Stop", &["operations", text(operation, "id"), "cancel"])
-                        .says("It stops; what is done stays done.").button(view))
+                        .says("The operation stops; what is done stays done.").button(view))
                 }
             }
             @if is_count && is_over && matched == 0 { p.note { "Nothing is to be done." } }

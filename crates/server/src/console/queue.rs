@@ -295,26 +295,26 @@ pub(super) fn acts(id: &str, status: &str) -> Vec<Act> {
         // The same item, so that whoever looks at it sees it go on.
         let retry = Act::post("Retry", &["queue", id, "retry"])
             .with(serde_json::json!({ "mode": "reset" }))
-            .says("It is in line again.");
+            .says("The item is in line again.");
         // What ended well is most likely to stay as it is.
         acts.push(if status == "failed" { retry.strong() } else { retry });
         acts.push(
             Act::delete("Delete", &["queue", id])
                 .asks("Delete this item and its history?")
-                .says("It is deleted.")
+                .says("The item is deleted.")
                 .then("queue"),
         );
     } else {
         acts.push(
             Act::post("Cancel", &["queue", id, "cancel"])
                 .asks("Cancel this item and everything below it?")
-                .says("It is cancelled; a worker that has it is told."),
+                .says("The item is cancelled; a worker that has it is told."),
         );
         acts.push(
             Act::post("Prioritise", &["queue", id, "prioritise"])
                 .with(serde_json::json!({}))
                 .field(("priority", "priority"), super::act::Kind::Number, "8")
-                .says("Its priority is another one."),
+                .says("The item has another priority."),
         );
     }
     acts

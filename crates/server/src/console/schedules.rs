@@ -71,10 +71,11 @@ fn row(view: &View, schedule: &Value) -> Markup {
             td.acts {
                 @if view.may(Role::Operator) {
                     (Act::post("Run now", &["schedules", name, "run"]).asking("tenant", tenant)
-                        .says("It ran.").button(view))
+                        .says(format!("Schedule {name} ran.")).button(view))
                     (turn(view, name, tenant, !is_enabled))
                     (Act::delete("Delete", &path).asking("tenant", tenant)
-                        .asks("Delete this schedule?").says("It is deleted.").button(view))
+                        .asks("Delete this schedule?")
+                        .says(format!("Schedule {name} is deleted.")).button(view))
                 }
             }
         }
@@ -126,7 +127,8 @@ async fn put_turned(view: &View, sent: &Sent) -> Result<String, Failed> {
     said.enabled = sent.get("on") == Some("true");
     let put = of(Method::PUT).json(&said).map_err(|error| Failed::malformed(error.to_string()))?;
     view.ask(put).await?;
-    Ok(if said.enabled { "It is on." } else { "It is off." }.to_owned())
+    let name = sent.get("name").unwrap_or_default();
+    Ok(format!("Schedule {name} is {}.", if said.enabled { "on" } else { "off" }))
 }
 
 const DAYS: [&str; 7] =

@@ -23,6 +23,8 @@ use crate::http::{App, Asked, Failed};
 const SESSION: &str = "windrow_session";
 /// Over TLS a browser sends it there and nowhere else.
 const SECURE_SESSION: &str = "__Host-windrow_session";
+/// What is said of a token that opens nothing; what to do stands above it.
+const WRONG: &str = "This token is not known here, or has expired or was revoked.";
 
 /// The session that a browser sends.
 pub(crate) fn kept(headers: &HeaderMap) -> Option<String> {
@@ -74,7 +76,7 @@ pub(super) async fn begin(
         Ok(session) => session,
         Err(Denied::NoToken | Denied::WrongToken) => {
             let to = sent.get("to").unwrap_or_default();
-            let mut response = form(&headers, to, Some("This token opens nothing here."));
+            let mut response = form(&headers, to, Some(WRONG));
             *response.status_mut() = StatusCode::UNAUTHORIZED;
             return Ok(response);
         }

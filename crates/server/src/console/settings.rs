@@ -37,7 +37,7 @@ fn retention(view: &View, kept: &Value) -> Markup {
                     .with(json!({}))
                     .field(("max_age_days", "Days"), Kind::Number, said("max_age_days"))
                     .field(("max_per_user", "Of a tenant"), Kind::Number, said("max_per_user"))
-                    .says("It holds from the next sweep on.").strong().button(view))
+                    .says("The retention holds from the next sweep on.").strong().button(view))
             }
         }
     }
@@ -82,8 +82,8 @@ async fn tokens(view: &View) -> Markup {
                                         @else { (when(&token["expires_at"])) } }
                                     td.acts { @if !is_over {
                                         (Act::delete("Revoke", &["tokens", text(token, "id")])
-                                            .asks("Revoke it? Whoever uses it is locked out.")
-                                            .says("It opens nothing any more.").button(view))
+                                            .asks("Revoke this token? Its users are locked out.")
+                                            .says("The token opens nothing any more.").button(view))
                                     } }
                                 }
                             }

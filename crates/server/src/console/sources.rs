@@ -68,7 +68,8 @@ fn shown(view: &View, source: &Value) -> Markup {
             }
             @if view.may(Role::Admin) {
                 div.actions {
-                    (act("Rescan", "rescan").says("It is looked at again.").button(view))
+                    (act("Rescan", "rescan")
+                        .says(format!("Source {name} is looked at again.")).button(view))
                     @if state == "paused" { (act("Resume", "resume").button(view)) }
                     @else { (act("Pause", "pause").button(view)) }
                     (Act::delete("Forget", &["sources", name]).asking("tenant", tenant)

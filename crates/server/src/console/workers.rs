@@ -39,9 +39,10 @@ fn row(view: &View, worker: &Value) -> Markup {
         words.join(", ")
     };
     let drain = match is_drained {
-        true => Act::post("Resume", &["workers", name, "resume"]).says("It gets work again."),
+        true => Act::post("Resume", &["workers", name, "resume"])
+            .says(format!("Worker {name} gets work again.")),
         false => Act::post("Drain", &["workers", name, "drain"])
-            .says("It gets no more work, and finishes what it has."),
+            .says(format!("Worker {name} gets no more work, and finishes what it has.")),
     };
     html! {
         tr data-key=(name) {

@@ -386,7 +386,7 @@ impl Keeper for Documents {
 }
 
 fn connector(options: &Options) -> Result<Connector, CatalogError> {
-    Connector::new(options).map_err(unreached)
+    Connector::new(options).map_err(|error| CatalogError::Bad { why: error.to_string() })
 }
 
 /// The catalog in the database of a store, reached as the store is.

@@ -50,9 +50,10 @@ struct Made {
     graph: Option<Arc<dyn Graph>>,
 }
 
-/// Looks whether the configuration fits, without opening anything.
-pub(crate) fn check(config: &config::Documents) -> Result<(), Misfit> {
-    made(config).map(drop)
+/// Looks whether the configuration fits a store, without opening anything.
+pub(crate) fn check(config: &config::Documents, beside: &Beside) -> Result<(), Misfit> {
+    let made = made(config)?;
+    kept(&config.vectors, beside, &*made.embedder).map(drop)
 }
 
 fn made(config: &config::Documents) -> Result<Made, Misfit> {
@@ -86,7 +87,7 @@ pub(super) async fn opened(
 ) -> Result<Opened, CatalogError> {
     let misfit = |error: Misfit| CatalogError::Bad { why: error.to_string() };
     let Made { reader, embedder, extractor, graph } = made(config).map_err(misfit)?;
-    let vectors = vectors(&config.vectors, beside, &*embedder).await?;
+    let vectors = vectors(kept(&config.vectors, beside, &*embedder).map_err(misfit)?).await?;
     let nearest = match &vectors {
         Some(store) => Nearest::Store(Arc::clone(store)),
         None => Nearest::Index(Arc::new(Index::new(Arc::clone(&catalog)))),
@@ -113,55 +114,61 @@ pub(super) async fn opened(
     Ok(Opened { catalog, search, at_hand, parts, reader })
 }
 
-/// Where vectors are; None for the index that follows the catalog.
-async fn vectors(
-    of: &VectorsIn,
-    beside: &Beside,
-    embedder: &dyn Embedder,
-) -> Result<Option<Arc<dyn Vectors>>, CatalogError> {
-    Ok(match (of, beside) {
-        (VectorsIn::BuiltIn, _) => None,
+/// Where vectors are, with nothing opened yet.
+enum Kept {
+    /// In the index that follows the catalog.
+    Index,
+    PgVector(pgvector::Options),
+    Qdrant(Arc<qdrant::Qdrant>),
+}
+
+fn kept(of: &VectorsIn, beside: &Beside, embedder: &dyn Embedder) -> Result<Kept, Misfit> {
+    let wrong = Misfit::of("documents.vectors_url");
+    match (of, beside) {
+        (VectorsIn::BuiltIn, _) => Ok(Kept::Index),
         (VectorsIn::PgVector { url: None }, Beside::Directory(_)) => {
-            let why = "documents.vectors_url is missing: there is no database beside the store";
-            return Err(CatalogError::Bad { why: why.to_owned() });
+            Err(wrong(&"it is missing, and there is no database beside the store"))
         }
-        (VectorsIn::PgVector { url: None }, Beside::Database(options)) => {
-            Some(pgvector(options).await?)
-        }
+        (VectorsIn::PgVector { url: None }, Beside::Database(options)) => pgvector(options),
         (VectorsIn::PgVector { url: Some(url) }, _) => {
             let mut options = windrow_store::postgres::Options::new(&*url.0);
             options.password = std::env::var("PGPASSWORD").ok();
-            Some(pgvector(&options).await?)
+            pgvector(&options)
         }
         (VectorsIn::Qdrant { url, key, allow_plain_http }, _) => {
-            let wrong = |key| move |why: String| Misfit { key, why };
-            let misfit = |error: Misfit| CatalogError::Bad { why: error.to_string() };
             let by = catalog::embedder(embedder.name(), embedder.version());
             let mut options = qdrant::Options::new(url, by);
             let key = key.as_ref().map(|key| Key::new(&key.0)).transpose();
-            let key = key.map_err(|why| wrong("documents.vectors_key")(why.to_string()));
-            options.endpoint.key = key.map_err(misfit)?;
+            let wrong_key = Misfit::of("documents.vectors_key");
+            options.endpoint.key = key.map_err(|why| wrong_key(&why))?;
             options.endpoint.allow_plain_http = *allow_plain_http;
-            let store = qdrant::Qdrant::new(options);
-            let store = store.map_err(|why| wrong("documents.vectors_url")(why.to_string()));
-            Some(Arc::new(store.map_err(misfit)?))
+            let store = qdrant::Qdrant::new(options).map_err(|why| wrong(&why))?;
+            Ok(Kept::Qdrant(Arc::new(store)))
         }
-    })
+    }
 }
 
-async fn pgvector(
-    options: &windrow_store::postgres::Options,
-) -> Result<Arc<dyn Vectors>, CatalogError> {
-    let mut of = pgvector::Options::new(reached(options)?.connect);
-    of.database = reached(options)?;
-    let opened = pgvector::PgVector::open(of).await;
+fn pgvector(options: &windrow_store::postgres::Options) -> Result<Kept, Misfit> {
+    let reached = || reached(options).map_err(|why| Misfit::of("documents.vectors_url")(&why));
+    let mut of = pgvector::Options::new(reached()?.connect);
+    of.database = reached()?;
+    Ok(Kept::PgVector(of))
+}
+
+/// Opens them; None for the index.
+async fn vectors(kept: Kept) -> Result<Option<Arc<dyn Vectors>>, CatalogError> {
+    let opened = match kept {
+        Kept::Index => return Ok(None),
+        Kept::Qdrant(store) => return Ok(Some(store)),
+        Kept::PgVector(options) => pgvector::PgVector::open(options).await,
+    };
     let opened = opened.map_err(|error| match error {
         VectorsError::Transient { why, retry_after_ms } => {
             CatalogError::Transient { why, retry_after_ms }
         }
         error => CatalogError::Bad { why: error.to_string() },
     })?;
-    Ok(Arc::new(opened))
+    Ok(Some(Arc::new(opened)))
 }
 
 fn ocr(by: &OcrBy) -> Result<Arc<dyn Ocr>, Misfit> {

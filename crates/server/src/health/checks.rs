@@ -1,5 +1,7 @@
 //! The checks: facts in, lines out. Every bound and every word about health is here.
 
+use std::sync::Arc;
+
 use windrow_core::Timestamp;
 use windrow_core::ports::Lead;
 use windrow_core::vitals::{Room, Vitals, Waiting};
@@ -204,7 +206,7 @@ fn resources(vitals: &Vitals) -> Vec<Check> {
 
 fn oldest(vitals: &Vitals, thresholds: Thresholds) -> Vec<Check> {
     let late = |waiting: &Waiting| {
-        let waits_ms = vitals.at.since(waiting.open_since?);
+        let waits_ms = vitals.at.since(waiting.open_since()?);
         let status = match thresholds.oldest_ms {
             bound if waits_ms >= bound.saturating_mul(OLDEST_RED) => Status::Red,
             bound if waits_ms >= bound => Status::Yellow,
@@ -214,7 +216,7 @@ fn oldest(vitals: &Vitals, thresholds: Thresholds) -> Vec<Check> {
         let remedy = "start more workers for this queue, or see what holds up those that there are";
         Some(about(&waiting.queue, line("oldest", status, says, remedy)))
     };
-    let first = vitals.waiting.iter().filter_map(|waiting| waiting.open_since).min();
+    let first = vitals.waiting.iter().filter_map(Waiting::open_since).min();
     let says = first.map_or_else(
         || "nothing waits that could be claimed".to_owned(),
         |since| format!("the first in line has waited for {}", time(vitals.at.since(since))),
@@ -237,23 +239,21 @@ fn paused(vitals: &Vitals) -> Vec<Check> {
 }
 
 fn stalled(facts: &Facts, vitals: &Vitals, thresholds: Thresholds) -> Vec<Check> {
-    let stands = |waiting: &Waiting| {
-        let queue = &*waiting.queue;
-        let waits_ms = vitals.at.since(waiting.open_since?);
-        let worked = facts.flows.get(queue).and_then(|flow| flow.worked);
+    let stands = |queue: &Arc<str>, stage: &Arc<str>, since: Timestamp| {
+        let waits_ms = vitals.at.since(since);
+        let worked = facts.worked(queue, stage);
         let quiet_ms = worked.map_or(waits_ms, |worked| waits_ms.min(vitals.at.since(worked)));
-        if quiet_ms < thresholds.stalled_ms || facts.is_busy(queue) {
+        if quiet_ms < thresholds.stalled_ms || facts.is_busy(queue, stage) {
             return None;
         }
-        let stage = waiting.open_stage.as_deref();
-        let (why, remedy) = match facts.workers_of(queue, stage) {
+        let (why, remedy) = match facts.workers_of(queue, Some(stage)) {
+            (0, _) if facts.has_drained(queue, stage) => (
+                "its workers are drained",
+                "resume them with `windrow drain WORKER --resume`, or start others, here",
+            ),
             (0, _) if facts.workers_of(queue, None).0 > 0 => (
                 "workers are here, and none of them takes this stage",
                 "start a worker that claims from this queue in that stage, here",
-            ),
-            (0, _) if facts.has_drained(queue) => (
-                "its workers are drained",
-                "resume them with `POST /workers/{name}/resume`, or start others, here",
             ),
             (0, _) => ("no worker asks for it", "start a worker that claims from this queue, here"),
             (_, 0) => (
@@ -266,17 +266,19 @@ fn stalled(facts: &Facts, vitals: &Vitals, thresholds: Thresholds) -> Vec<Check>
                  item waits for",
             ),
         };
-        let of = stage.map(|stage| format!(" in stage {stage}")).unwrap_or_default();
         let quiet = time(quiet_ms);
-        let says = format!("work waits{of} and nothing has happened for {quiet}: {why}");
+        let says =
+            format!("work waits in stage {stage} and nothing has happened for {quiet}: {why}");
         Some(about(queue, line("stalled", Status::Red, says, remedy)))
     };
-    let lines = vitals.waiting.iter().filter_map(stands);
+    let lines = vitals.waiting.iter().flat_map(|Waiting { queue, open, .. }| {
+        open.iter().filter_map(|(stage, since)| stands(queue, stage, *since))
+    });
     or_green(lines, green("stalled", "wherever work waits, work is done"))
 }
 
 fn failing(facts: &Facts) -> Vec<Check> {
-    let fails = |(queue, flow): (&std::sync::Arc<str>, &super::facts::QueueFlow)| {
+    let fails = |(queue, flow): (&Arc<str>, &super::facts::QueueFlow)| {
         let (well, failed) = (flow.flow.went_well, flow.flow.failed);
         if failed < FAILED_MIN || failed <= well {
             return None;

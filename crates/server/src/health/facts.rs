@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use windrow_core::Timestamp;
 use windrow_core::change::Lease;
+use windrow_core::command::Claim;
 use windrow_core::item::Status;
 use windrow_core::ports::{Count, Store as _, StoreError};
 use windrow_core::vitals::Vitals;
@@ -34,6 +35,8 @@ pub(crate) struct Facts {
     pub(crate) store: Result<StoreFacts, Trouble>,
     /// What happened in queues lately, as far as it happened here.
     pub(crate) flows: BTreeMap<Arc<str>, QueueFlow>,
+    /// When somebody last worked in a stage of a queue, as far as it was here.
+    pub(crate) worked: BTreeMap<(Arc<str>, Arc<str>), Timestamp>,
     pub(crate) workers: Vec<Worker>,
     pub(crate) pulse: Pulse,
     pub(crate) commits: Commits,
@@ -136,6 +139,7 @@ impl Watch {
             started: self.started,
             is_stopping: self.is_stopping.load(std::sync::atomic::Ordering::Relaxed),
             flows: figures.queues().into_iter().map(flow).collect(),
+            worked: figures.worked(),
             workers: self.queue.workers_with(leases),
             pulse: self.queue.pulse(),
             commits: figures.recent_commits(WINDOW_MINUTES, now),
@@ -185,37 +189,47 @@ fn by_queue(counts: &[Count]) -> BTreeMap<(Arc<str>, Status), u64> {
 }
 
 impl Facts {
-    /// Whether a worker somewhere may have work of this queue in hand.
-    pub(super) fn is_busy(&self, queue: &str) -> bool {
+    /// Whether a worker somewhere may have work of this stage in hand, or of another after which it
+    /// takes from this one.
+    pub(super) fn is_busy(&self, queue: &str, stage: &str) -> bool {
         let Ok(store) = &self.store else { return false };
         store.leases.iter().any(|lease| {
             // Of a worker at another server nobody here knows what it asked for.
             let here = self.workers.iter().find(|worker| worker.name == lease.worker);
-            here.is_none_or(|worker| claims(worker, queue))
+            here.is_none_or(|worker| claims(worker, queue, Some(stage)))
         })
     }
 
-    /// Workers that take from a queue in a stage, and how many of them wait for work right now.
+    /// When somebody last worked who takes from a stage. What workers of other stages do does not
+    /// help it.
+    pub(super) fn worked(&self, queue: &Arc<str>, stage: &Arc<str>) -> Option<Timestamp> {
+        if self.workers_of(queue, Some(stage)).0 > 0 {
+            return self.flows.get(queue)?.worked;
+        }
+        let of = |stage: Arc<str>| self.worked.get(&(Arc::clone(queue), stage));
+        of(Arc::clone(stage)).or_else(|| of(OTHER.into())).copied()
+    }
+
+    /// Workers that take from a queue, in a stage if one is named, and how many of them wait for
+    /// work right now.
     pub(super) fn workers_of(&self, queue: &str, stage: Option<&str>) -> (usize, usize) {
-        let is_for = |worker: &&Worker| {
-            let stages = &worker.offers.stages;
-            let has = |stage: &str| stages.iter().any(|name| **name == *stage);
-            let is_of = stages.is_empty() || stage.is_none_or(has);
-            claims(worker, queue) && is_of && !worker.is_drained
-        };
+        let is_for = |worker: &&Worker| claims(worker, queue, stage) && !worker.is_drained;
         let there = self.workers.iter().filter(is_for);
         there.fold((0, 0), |(all, idle), worker| (all + 1, idle + usize::from(worker.waiting > 0)))
     }
 
-    /// Whether workers that are drained would take from a queue.
-    pub(super) fn has_drained(&self, queue: &str) -> bool {
-        self.workers.iter().any(|worker| worker.is_drained && claims(worker, queue))
+    /// Whether workers that are drained would take from a stage.
+    pub(super) fn has_drained(&self, queue: &str, stage: &str) -> bool {
+        self.workers.iter().any(|worker| worker.is_drained && claims(worker, queue, Some(stage)))
     }
 }
 
-fn claims(worker: &Worker, queue: &str) -> bool {
-    let queues = &worker.offers.queues;
-    queues.is_empty() || queues.iter().any(|name| **name == *queue)
+fn claims(worker: &Worker, queue: &str, stage: Option<&str>) -> bool {
+    let takes = |names: &[Arc<str>], name: &str| {
+        names.is_empty() || names.iter().any(|known| **known == *name)
+    };
+    let Claim { queues, stages, .. } = &*worker.offers;
+    takes(queues, queue) && stage.is_none_or(|stage| takes(stages, stage))
 }
 
 #[cfg(test)]

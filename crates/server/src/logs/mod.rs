@@ -8,7 +8,6 @@
 mod operations;
 mod requests;
 
-use std::fmt;
 use std::net::SocketAddr;
 use std::str::FromStr;
 
@@ -22,6 +21,7 @@ use windrow_engine::Failure;
 pub(crate) use operations::Lines;
 pub(crate) use requests::request;
 
+use crate::cli::{Exit, Stop};
 use crate::health::Status;
 use crate::workers::hand::{Did, Done};
 
@@ -61,18 +61,6 @@ impl FromStr for Level {
         }))
     }
 }
-
-/// The error was logged, and need not be said again.
-#[derive(Debug)]
-pub(crate) struct Said;
-
-impl fmt::Display for Said {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the log says why")
-    }
-}
-
-impl std::error::Error for Said {}
 
 /// From here on lines are written.
 pub(crate) fn begin(format: Format, level: Level) {
@@ -222,7 +210,8 @@ pub(crate) fn gave_up(format: Format, error: anyhow::Error) -> anyhow::Error {
         return error;
     }
     tracing::error!(reason = format!("{error:#}"), "gave up");
-    Said.into()
+    let exit = error.downcast_ref::<Stop>().map_or(Exit::Failed, |stop| stop.exit);
+    Stop::silent(exit).into()
 }
 
 /// Spans were not taken where they should go. Nothing of them is said.

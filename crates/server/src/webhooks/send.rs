@@ -20,6 +20,7 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use windrow_client::trust;
 
 use super::address::Allowed;
 use super::url::Target;
@@ -87,7 +88,9 @@ impl Sender {
         if to.is_https {
             let name = ServerName::try_from(to.host.clone()).map_err(|error| error.to_string())?;
             let tls = TlsConnector::from(self.trust()?).connect(name, stream).await;
-            exchange(tls.map_err(|error| format!("no secure connection: {error}"))?, request).await
+            let distrusted =
+                |error| format!("no secure connection: {}", trust::distrusted(&to.host, &error));
+            exchange(tls.map_err(distrusted)?, request).await
         } else {
             exchange(stream, request).await
         }

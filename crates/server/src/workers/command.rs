@@ -22,7 +22,7 @@ use super::progress::Line;
 use crate::config::secret_variables;
 
 /// How long a command that is asked to end may take before it is ended.
-pub(super) const GRACE: Duration = Duration::from_secs(5);
+const GRACE: Duration = Duration::from_secs(5);
 /// How long to wait for the last words after it ended.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// How much of what it says on standard error is kept: the end of it.

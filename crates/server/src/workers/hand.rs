@@ -25,8 +25,10 @@ const AGAIN: Duration = Duration::from_millis(500);
 /// How often it is asked before the lease is left to run out.
 const ASKED_MAX: u32 = 20;
 
-/// How long a queue that does not answer is asked once whoever works stops.
+/// How long a queue that does not answer is asked once whoever works stops; and if that would only
+/// hand back what comes back by itself.
 const LAST: Duration = Duration::from_secs(10);
+const LAST_OF_RELEASE: Duration = Duration::from_secs(3);
 
 /// How much time lies between two reports of how far an item is.
 const TOLD_EVERY: Duration = Duration::from_millis(500);
@@ -51,6 +53,9 @@ pub(crate) enum Did {
     Unknown(String),
 }
 
+/// Whoever wants to hear whether the queue answered, or why not.
+type Heard<'a> = &'a (dyn Fn(Option<&Error>) + Sync);
+
 /// Does the one item of a grant.
 pub(crate) async fn work_on<Q: Queue>(
     queue: &Q,
@@ -58,6 +63,7 @@ pub(crate) async fn work_on<Q: Queue>(
     worker: &Declared,
     granted: Grant<Work>,
     limits: Limits,
+    heard: Heard<'_>,
 ) -> Option<Done> {
     let begun = Instant::now();
     let Grant { lease, mut items, .. } = granted;
@@ -69,7 +75,7 @@ pub(crate) async fn work_on<Q: Queue>(
             environment.extend(file.as_ref().map(File::variable));
             let progress = watch::Sender::new(None);
             let said = progress.subscribe();
-            let stop = stopped(queue, (lease, work.id), worker, limits.clone(), said);
+            let stop = stopped(queue, (lease, work.id), worker, limits.clone(), said, heard);
             let ran = command::run(&worker.command, environment, bytes, progress, stop).await;
             drop(file);
             let not_started = (ran.ended == Ended::NotStarted).then(|| ran.words.clone());
@@ -81,10 +87,16 @@ pub(crate) async fn work_on<Q: Queue>(
         }
     };
     let did = match outcome {
-        Some(outcome) => tokio::select! {
-            did = settle(queue, lease, work.id, outcome) => did,
-            () = limits.over() => Did::Unknown("the queue does not answer".into()),
-        },
+        Some(outcome) => {
+            let last = match outcome {
+                Outcome::Release { .. } => LAST_OF_RELEASE,
+                _ => LAST,
+            };
+            tokio::select! {
+                did = settle(queue, lease, work.id, outcome, heard) => did,
+                () = limits.over(last) => Did::Unknown("the queue does not answer".into()),
+            }
+        }
         None => Did::Lost("the item was cancelled, or its lease was lost".into()),
     };
     Some(Done { work, did, not_started, took: begun.elapsed() })
@@ -102,10 +114,10 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// Ends when whoever works has stopped for so long that nothing more is waited for.
-    async fn over(self) {
+    /// Ends so long after whoever works was told to stop.
+    async fn over(self, last: Duration) {
         is_stopping(self.stopping).await;
-        sleep(self.drain + command::GRACE + LAST).await;
+        sleep(last).await;
     }
 }
 
@@ -189,6 +201,7 @@ async fn stopped<Q: Queue>(
     worker: &Declared,
     limits: Limits,
     said: watch::Receiver<Option<Progress>>,
+    heard: Heard<'_>,
 ) -> Ended {
     let timeout = worker.timeout.map(|within| (Instant::now() + within, within));
     let first = [timeout, limits.until].into_iter().flatten().min();
@@ -206,7 +219,7 @@ async fn stopped<Q: Queue>(
         }
     };
     tokio::select! {
-        () = lost(queue, lease, item, worker.heartbeat) => Ended::Lost,
+        () = lost(queue, lease, item, worker.heartbeat, heard) => Ended::Lost,
         within = late => Ended::Late(within),
         () = stops => Ended::Stopped,
         () = tell(queue, lease, item, said) => Ended::Lost,
@@ -235,10 +248,18 @@ async fn tell<Q: Queue>(
 }
 
 /// Renews a lease until it does not hold the item any more.
-async fn lost<Q: Queue>(queue: &Q, lease: LeaseId, item: ItemId, every: Duration) {
+async fn lost<Q: Queue>(
+    queue: &Q,
+    lease: LeaseId,
+    item: ItemId,
+    every: Duration,
+    heard: Heard<'_>,
+) {
     loop {
         sleep(every).await;
-        match queue.renew(lease, None).await {
+        let renewed = queue.renew(lease, None).await;
+        heard(missed(&renewed));
+        match renewed {
             Ok(renewed) if renewed.held.contains(&item) => {}
             Ok(_) => return,
             Err(Error::Refused(refused)) if is_gone(&refused) => return,
@@ -248,17 +269,29 @@ async fn lost<Q: Queue>(queue: &Q, lease: LeaseId, item: ItemId, every: Duration
     }
 }
 
+/// Why there is no answer; a refusal is one.
+fn missed<T>(answered: &Result<T, Error>) -> Option<&Error> {
+    answered.as_ref().err().filter(|error| !matches!(error, Error::Refused(_)))
+}
+
 /// Whether a refusal says that a lease does not hold an item any more.
 fn is_gone(refused: &Refused) -> bool {
     matches!(&*refused.code, "lease_lost" | "not_found")
 }
 
 /// Settles an item, asking again while the queue does not answer. To repeat it is harmless.
-async fn settle<Q: Queue>(queue: &Q, lease: LeaseId, item: ItemId, outcome: Outcome) -> Did {
+async fn settle<Q: Queue>(
+    queue: &Q,
+    lease: LeaseId,
+    item: ItemId,
+    outcome: Outcome,
+    heard: Heard<'_>,
+) -> Did {
     let (mut asked, mut outcome) = (0, outcome);
     loop {
         asked += 1;
         let settled = queue.settle(lease, vec![(item, outcome.clone())], None).await;
+        heard(missed(&settled));
         let refused = match settled.map(|mut each| each.pop()) {
             Ok(Some(Ok(settled))) => return Did::Settled(settled, outcome),
             Ok(None) => return Did::Unknown("the queue did not answer for the item".into()),

@@ -89,7 +89,7 @@ impl<Q: Queue, P: Payloads> Place<Q, P> {
                 Ok(Some(granted)) => {
                     let limits = self.limits(Some((until, worker.budget)));
                     let (queue, payloads) = (&*self.queue, &self.payloads);
-                    done.extend(work_on(queue, payloads, worker, granted, limits).await);
+                    done.extend(work_on(queue, payloads, worker, granted, limits, &|_| {}).await);
                     // Whatever it would take next it could not do either.
                     if let Some(why) = done.last().and_then(|done| done.not_started.clone()) {
                         break Ended::Failed(format!("the command cannot be started: {why}"));
@@ -109,9 +109,17 @@ impl<Q: Queue, P: Payloads> Place<Q, P> {
         worker: &Declared,
         wait: Duration,
         quota: &Quota,
-        tell: impl Fn(News<'_>),
+        tell: impl Fn(News<'_>) + Sync,
     ) -> Option<Error> {
         let mut stopping = self.stopping.clone();
+        let heard = |missed: Option<&Error>| {
+            let was_away = quota.is_away.swap(missed.is_some(), Ordering::Relaxed);
+            match missed {
+                Some(error) if !was_away => tell(News::Away(error)),
+                None if was_away => tell(News::Back),
+                _ => {}
+            }
+        };
         // What had been done by all when there was last nothing to do.
         let mut seen = None;
         while !*stopping.borrow() && quota.take() {
@@ -122,8 +130,8 @@ impl<Q: Queue, P: Payloads> Place<Q, P> {
                 // What it may have been granted comes back when its lease runs out.
                 () = self.cut() => break,
             };
-            if claimed.is_ok() && quota.is_away.swap(false, Ordering::Relaxed) {
-                tell(News::Back);
+            if claimed.is_ok() {
+                heard(None);
             }
             let rest = match claimed {
                 // It came while nobody takes anything any more.
@@ -134,7 +142,7 @@ impl<Q: Queue, P: Payloads> Place<Q, P> {
                 Ok(Some(granted)) => {
                     let limits = self.limits(None);
                     let (queue, payloads) = (&*self.queue, &self.payloads);
-                    let done = work_on(queue, payloads, worker, granted, limits).await;
+                    let done = work_on(queue, payloads, worker, granted, limits, &heard).await;
                     quota.done();
                     done.iter().for_each(|done| tell(News::Done(done)));
                     done.and_then(|done| done.not_started).map(|_| MENDED)
@@ -154,9 +162,7 @@ impl<Q: Queue, P: Payloads> Place<Q, P> {
                 // A store that is away or full: that passes.
                 Err(error) => {
                     quota.give_back();
-                    if !quota.is_away.swap(true, Ordering::Relaxed) {
-                        tell(News::Away(&error));
-                    }
+                    heard(Some(&error));
                     Some(AGAIN)
                 }
             };

@@ -82,7 +82,17 @@ fn a_server_speaks_tls_and_shows_a_new_certificate_after_a_hangup() {
     };
     let listed = list(&first);
     assert!(said(&listed).contains("admin"), "{}", said(&listed));
-    assert!(said(&list(&other)).contains("is not trusted"));
+    let unknown = list(&other);
+    assert_eq!(unknown.status.code(), Some(5));
+    let unknown = said(&unknown);
+    assert!(unknown.contains("nobody who is trusted here made its certificate"), "{unknown}");
+    assert!(unknown.contains("with --ca") && !unknown.contains("UnknownIssuer"), "{unknown}");
+    let numbered = format!("https://{}", server.address);
+    let mut misnamed = windrow(&["token", "list", "--server", &numbered, "--ca"]);
+    let misnamed = said(&misnamed.arg(&first).env("WINDROW_TOKEN", &admin).output().unwrap());
+    let meant = "its certificate is not for 127.0.0.1 but for localhost; nothing was written. Name \
+                 the server with --server as its certificate does";
+    assert!(misnamed.contains(meant), "{misnamed}");
     let gone = said(&list(&data.0.join("gone")));
     assert!(gone.contains("--ca: certificates cannot be read: there is no file"), "{gone}");
     let no_ca = said(&list(&key));

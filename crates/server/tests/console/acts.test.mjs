@@ -43,17 +43,17 @@ async function threeFailed(server, queue) {
 it('one item is retried, prioritised, cancelled and deleted', async ({ server, open }) => {
   const id = await server.done('one', {}, 'fail', { error: 'torn' });
   const page = await open(`/queue/${id}`);
-  await press(page, 'Retry', 'It is in line again.');
+  await press(page, 'Retry', 'The item is in line again.');
   assert.equal(await status(server, id), 'pending');
   await audited(server, 'POST /queue/{id}/retry', id);
   await page.getByLabel('priority').fill('9');
   await press(page, 'Prioritise', 'Its priority is another one.');
   assert.equal((await server.get(`/queue/${id}`)).priority, 9);
   await audited(server, 'POST /queue/{id}/prioritise', id);
-  await press(page, 'Cancel', 'It is cancelled', { asked: 'Cancel this item' });
+  await press(page, 'Cancel', 'The item is cancelled', { asked: 'Cancel this item' });
   assert.equal(await status(server, id), 'cancelled');
   await audited(server, 'POST /queue/{id}/cancel', id);
-  await press(page, 'Delete', 'It is deleted.', { asked: 'Delete this item' });
+  await press(page, 'Delete', 'The item is deleted.', { asked: 'Delete this item' });
   assert.equal(new URL(page.url()).pathname, '/queue');
   await server.get(`/queue/${id}`, { status: 404 });
   await audited(server, 'DELETE /queue/{id}', id);
@@ -166,16 +166,16 @@ it('the monitor pauses, resumes, and limits a queue', async ({ server, open }) =
   const row = page.getByRole('row').filter({ has: page.getByRole('link', { name: 'levers' }) });
   const levers = row.filter({ has: page.getByRole('spinbutton') });
   const queue = async () => (await server.get('/queues')).find((one) => one.queue === 'levers');
-  await press(page, 'Pause', 'It hands out nothing', { within: levers });
+  await press(page, 'Pause', 'Queue levers hands out nothing', { within: levers });
   assert.equal((await queue()).paused.length, 1);
   await audited(server, 'POST /queues/{queue}/pause', 'levers');
-  await press(page, 'Resume', 'It hands out work again.', { within: levers });
+  await press(page, 'Resume', 'Queue levers hands out work again.', { within: levers });
   assert.deepEqual((await queue()).paused, []);
   await audited(server, 'POST /queues/{queue}/resume', 'levers');
   const fields = levers.getByRole('spinbutton');
   const [group, rate] = [fields.first(), fields.last()];
   await group.fill('3');
-  await press(page, 'Set', 'It holds from the next claim on.', { within: levers });
+  await press(page, 'Set', 'The limit of queue levers holds from the next claim on.', { within: levers });
   assert.equal((await queue()).settings.group_limit, 3);
   await audited(server, 'PUT /queues/{queue}/settings', 'levers');
   await rate.fill('12');
@@ -202,9 +202,9 @@ it('the monitor pauses, resumes, and limits a queue', async ({ server, open }) =
   assert.deepEqual([none, failures, rest], [null, 4, 90_000]);
   // Recent jobs are acted on there, too.
   const job = page.locator(`tr[data-key="${first.id}"]`);
-  await press(page, 'Cancel', 'It is cancelled.', { within: job, asked: 'Cancel this job' });
+  await press(page, 'Cancel', 'The job is cancelled.', { within: job, asked: 'Cancel this job' });
   assert.equal(await status(server, first.id), 'cancelled');
-  await press(page, 'Retry', 'It is in line again.', { within: job });
+  await press(page, 'Retry', 'The job is in line again.', { within: job });
   assert.equal(await status(server, first.id), 'pending');
 });
 
@@ -214,11 +214,11 @@ it('a worker is drained and gets work again', async ({ server, open }) => {
   const page = await open('/workers');
   const row = page.getByRole('row').filter({ hasText: 'ox' });
   const worker = async () => (await server.get('/workers')).find((one) => one.name === 'ox');
-  await press(page, 'Drain', 'It gets no more work', { within: row });
+  await press(page, 'Drain', 'Worker ox gets no more work', { within: row });
   assert.equal((await worker()).drained, true);
   await audited(server, 'POST /workers/{name}/drain', 'ox');
   await row.getByText('drained').first().waitFor();
-  await press(page, 'Resume', 'It gets work again.', { within: row });
+  await press(page, 'Resume', 'Worker ox gets work again.', { within: row });
   assert.equal((await worker()).drained, false);
   await audited(server, 'POST /workers/{name}/resume', 'ox');
 });
@@ -230,21 +230,21 @@ it('a schedule is run, turned off and on, and deleted', async ({ server, open })
   const headers = { 'content-type': 'application/json' };
   await server.call('PUT', '/schedules/nightly', written, { headers });
   const page = await open('/schedules');
-  await press(page, 'Run now', 'It ran.');
+  await press(page, 'Run now', 'Schedule nightly ran.');
   const { items } = await server.get('/queue?filter=queue%3Aby-the-clock');
   assert.equal(items.length, 1);
   await audited(server, 'POST /schedules/{name}/run', 'nightly');
   const schedule = () => server.get('/schedules/nightly');
-  await press(page, 'Turn off', 'It is off.');
+  await press(page, 'Turn off', 'Schedule nightly is off.');
   assert.equal((await schedule()).enabled, false);
   await page.getByText('‖ off').waitFor();
-  await press(page, 'Turn on', 'It is on.');
+  await press(page, 'Turn on', 'Schedule nightly is on.');
   const kept = await schedule();
   assert.deepEqual([kept.enabled, kept.overlap], [true, 'skip']);
   const told = await (await fetch(`${server.url}/api/v1/schedules/nightly`)).text();
   assert.ok(told.includes(payload), `letter by letter: ${told}`);
   await audited(server, 'PUT /schedules/{name}', 'nightly');
-  await press(page, 'Delete', 'It is deleted.', { asked: 'Delete this schedule?' });
+  await press(page, 'Delete', 'Schedule nightly is deleted.', { asked: 'Delete this schedule?' });
   await server.get('/schedules/nightly', { status: 404 });
   await audited(server, 'DELETE /schedules/{name}', 'nightly');
   await page.getByText('Nothing runs by the clock yet.').waitFor();
@@ -259,7 +259,7 @@ it('a folder is looked at again, paused, resumed and forgotten', async ({ server
   await watches();
   const page = await open('/sources');
   writeFileSync(join(path, 'new.md'), '# New\n\nA new file.\n');
-  await press(page, 'Rescan', 'It is looked at again.');
+  await press(page, 'Rescan', 'Source watched is looked at again.');
   await audited(server, 'POST /sources/{name}/rescan', 'watched');
   await press(page, 'Pause', 'Done.');
   await until('a pause', async () => (await source()).state === 'paused');
@@ -289,7 +289,7 @@ it('a document is mended, read again, done again and deleted', async ({ server, 
   await until('an end', async () => (await status(server, item)) === 'completed');
   const before = await events(item);
   await page.goto(`${server.url}/documents/${id}/pages/2`);
-  await press(page, 'Read again', 'It is in line again.');
+  await press(page, 'Read again', 'The page is in line again.');
   await audited(server, 'POST /queue/{id}/retry', item);
   assert.ok((await events(item)) > before);
   await until('an end', async () => (await status(server, item)) === 'completed');
@@ -300,7 +300,7 @@ it('a document is mended, read again, done again and deleted', async ({ server, 
     const { generation, live_generation: live } = await server.get(`/documents/${id}`);
     return generation === 2 && live === 2;
   });
-  await press(page, 'Delete', 'It is being removed.', { asked: 'Delete this document' });
+  await press(page, 'Delete', 'The document is being removed.', { asked: 'Delete this document' });
   await audited(server, 'DELETE /documents/{id}', id);
   assert.equal(new URL(page.url()).pathname, '/documents');
   await until('its end', async () => {
@@ -314,7 +314,7 @@ it('what is kept is set, and the audit is shown', async ({ server, open }) => {
   const kept = page.getByRole('region', { name: 'Retention' });
   await kept.getByLabel('Days').fill('30');
   await kept.getByLabel('Of a tenant').fill('1234');
-  await press(page, 'Save', 'It holds from the next sweep on.');
+  await press(page, 'Save', 'The retention holds from the next sweep on.');
   const { max_age_days: days, max_per_user: most } = await server.get('/admin/settings/queue');
   assert.deepEqual([days, most], [30, 1234]);
   await page.getByText('PATCH /admin/settings/queue').first().waitFor();

@@ -42,7 +42,7 @@ async function below({ open }, server, origin) {
   await page.getByRole('link', { name: 'the first' }).click();
   await page.getByRole('heading', { name: 'Why it is failed' }).waitFor();
   await page.getByRole('button', { name: 'Retry' }).click();
-  await page.getByText('It is in line again.').waitFor();
+  await page.getByText('The item is in line again.').waitFor();
   assert.equal((await server.get(`/queue/${first.id}`)).status, 'pending');
   for (const name of ['Monitor', 'Documents', 'Settings', 'Overview']) {
     await page.getByRole('link', { name, exact: true }).click();

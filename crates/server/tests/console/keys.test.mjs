@@ -93,7 +93,7 @@ it('a button is reached by Tab, pressed by Enter, and asks by keys too', async (
   const page = await open(`/queue/${id}`);
   await tabTo(page, ({ element, name }) => element === 'button' && name === 'Retry');
   await page.keyboard.press('Enter');
-  await page.getByText('It is in line again.').waitFor();
+  await page.getByText('The item is in line again.').waitFor();
   const status = async () => (await server.get(`/queue/${id}`)).status;
   assert.equal(await status(), 'pending');
   const cancel = ({ element, name }) => element === 'button' && name === 'Cancel';
@@ -109,6 +109,6 @@ it('a button is reached by Tab, pressed by Enter, and asks by keys too', async (
   await page.keyboard.press('Shift+Tab');
   assert.equal((await focused(page)).name, 'Yes');
   await page.keyboard.press('Enter');
-  await page.locator('.said').getByText('It is cancelled').waitFor();
+  await page.locator('.said').getByText('The item is cancelled').waitFor();
   assert.equal(await status(), 'cancelled');
 });

@@ -83,14 +83,14 @@ it('a retry works without JavaScript', async ({ server, open }) => {
   const id = await server.done('quiet', {}, 'fail', { error: 'torn' });
   const page = await open(`/queue/${id}`, { scripts: false });
   await page.getByRole('button', { name: 'Retry' }).click();
-  await page.getByText('It is in line again.').waitFor();
+  await page.getByText('The item is in line again.').waitFor();
   assert.equal((await server.get(`/queue/${id}`)).status, 'pending');
   // What cannot be undone is asked in the form itself.
   await page.getByRole('button', { name: 'Cancel' }).click();
   assert.equal((await server.get(`/queue/${id}`)).status, 'pending');
   await page.getByLabel('Cancel this item').check();
   await page.getByRole('button', { name: 'Cancel' }).click();
-  await page.locator('.said').getByText('It is cancelled').waitFor();
+  await page.locator('.said').getByText('The item is cancelled').waitFor();
   assert.equal((await server.get(`/queue/${id}`)).status, 'cancelled');
 });
 

@@ -41,7 +41,7 @@ it('a page leads to where one signs in, and back', async ({ server, open, take }
   await axe(page);
   await screenshot(page, 'console-sign-in-asked');
   await signIn(page, 'not-a-token');
-  await page.getByText('This token opens nothing here.').waitFor();
+  await page.getByText('This token is not known here, or has expired or was revoked.').waitFor();
   assert.deepEqual((await take('answer')).length, 1);
   await signIn(page, token);
   await page.waitForURL('**/queue?filter=status%3Afailed');
@@ -98,7 +98,7 @@ it('an operator acts, and does not configure', async (visit) => {
   const id = await server.done('operated', {}, 'fail', { error: 'torn' });
   const page = await signedIn(visit, 'operator', `/queue/${id}`);
   await page.getByRole('button', { name: 'Retry' }).click();
-  await page.getByText('It is in line again.').waitFor();
+  await page.getByText('The item is in line again.').waitFor();
   assert.equal((await server.get(`/queue/${id}`)).status, 'pending');
   const { entries } = await server.get('/audit');
   const named = entries.find(({ targets }) => targets.includes(id));
@@ -121,7 +121,7 @@ it('an admin revokes a token, which ends its session and its stream', async (vis
   await row.getByRole('button', { name: 'Revoke' }).click();
   await admin.getByRole('dialog').getByText('locked out').waitFor();
   await admin.getByRole('dialog').getByRole('button', { name: 'Yes' }).click();
-  await admin.getByText('It opens nothing any more.').waitFor();
+  await admin.getByText('The token opens nothing any more.').waitFor();
   const token = (await server.get('/tokens')).find(({ name }) => name === 'Zenobia');
   assert.notEqual(token.revoked_at, null);
   const { entries } = await server.get('/audit');

@@ -197,6 +197,38 @@ fn who_waits_for_what_only_somebody_can_change_is_told_so() {
 }
 
 #[test]
+fn a_folder_without_a_file_is_told_with_what_would_be_read() {
+    let home = Data::new("up-empty");
+    std::fs::create_dir(home.0.join("notes")).unwrap();
+    let empty = ran(&mut windrow(&home, &["up", "--once", "--strict", "notes"]));
+    assert_eq!(empty.code, Some(0), "{}", empty.err);
+    let reads = "notes; text, Markdown, HTML, PDF, PNG, JPEG and TIFF are read";
+    says(&empty.out, &["there is no file to read in ", reads]);
+    assert_eq!(empty.out.lines().count(), 1, "{}", empty.out);
+    // Whoever watches is told too, before anything comes.
+    let printed = home.0.join("printed");
+    let mut command = windrow(&home, &["up", "notes"]);
+    command.stdout(std::fs::File::create(&printed).unwrap());
+    let mut up = Listening::start(&mut command).unwrap();
+    up.hears(|line| line.contains("watching for new and changed files").then_some(())).unwrap();
+    up.stop();
+    says(&std::fs::read_to_string(printed).unwrap(), &["there is no file to read in "]);
+}
+
+#[test]
+fn what_takes_too_long_ends_and_goes_on_later() {
+    let home = Data::new("up-late");
+    std::fs::create_dir(home.0.join("notes")).unwrap();
+    std::fs::write(home.0.join("notes/a.md"), "Apples keep until spring.").unwrap();
+    let late = ran(&mut windrow(&home, &["up", "--once", "--timeout", "0s", "notes"]));
+    assert_eq!(late.code, Some(6), "{}", late.err);
+    says(&late.err, &["the time is over, and not everything is read"]);
+    let later = ran(&mut windrow(&home, &["up", "--once", "--timeout", "10m", "notes"]));
+    assert_eq!(later.code, Some(0), "{}", later.err);
+    says(&later.out, &["1 document (1 live): 1 page"]);
+}
+
+#[test]
 fn what_cannot_be_begun_is_said_before_anything_is_made() {
     let home = Data::new("up-refused");
     let nothing = ran(&mut windrow(&home, &["up", "--once", "nothing"]));

@@ -17,6 +17,7 @@ use super::{Signals, given, place, shown};
 use crate::blobs;
 use crate::bulk;
 use crate::cli::data_dir::holds_a_store;
+use crate::cli::exit::Stop;
 use crate::cli::place::Place;
 use crate::cli::reach::{Announced, Hand};
 use crate::config::{Config, Rpc};
@@ -165,6 +166,9 @@ async fn opened(
     place: Place,
     observed: &Observed,
 ) -> anyhow::Result<(Open, Arc<App>)> {
+    let beside = Beside::from(&place);
+    documents::check(&config.documents, &beside)
+        .map_err(|misfit| Stop::usage(misfit.to_string()))?;
     let given = config.token_file.as_deref().map(given).transpose()?;
     let rpc_listen = config.rpc.as_ref().map(|rpc| rpc.listen);
     let places = [Some(config.listen), rpc_listen].into_iter().flatten();
@@ -173,8 +177,6 @@ async fn opened(
         // Where there is no store there is no token, and none is made to find that out.
         anyhow::ensure!(holds_a_queue(&place).await?, needs_tokens(config, exposed));
     }
-    documents::check(&config.documents)?;
-    let beside = Beside::from(&place);
     let open = Open::at(place).await?;
     open.queue.observe(observed.observers());
     let watch = Arc::new(Watch::new(Arc::clone(&open.queue), config.health));

@@ -18,7 +18,7 @@ use super::exit::{Exit, Stop};
 use super::place::Place;
 use super::reach::{Target, server_in};
 use super::serve::{Flags, Running, Signals, place};
-use super::show::{now, say};
+use super::show::{duration_ms, now, say};
 use crate::bars::Bars;
 use crate::config::{Config, Origin};
 use crate::logs;
@@ -50,6 +50,8 @@ Examples:
       which package is missing if pages wait for a program.
   windrow up --once --strict ~/papers
       The same for scripts: ends with 7 if something failed or waits.
+  windrow up --once --strict --timeout 10m ~/papers
+      Ends with 6 if it is not through by then.
   windrow up inbox contracts --data-dir /var/lib/windrow
 
 Each folder becomes a source (/sources), which stays: `windrow serve` watches it too. Takes the
@@ -64,6 +66,9 @@ pub(super) struct Args {
     /// End with 7 if something failed or waits.
     #[arg(long, requires = "once")]
     strict: bool,
+    /// End with 6 if it takes longer than this, such as 10m; the same command goes on later.
+    #[arg(long, value_name = "TIME", value_parser = duration_ms, requires = "once")]
+    timeout: Option<u64>,
     #[command(flatten)]
     flags: Flags,
 }
@@ -85,10 +90,16 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         config.log.1 = level;
     }
     logs::begin(config.log.0, config.log.1);
-    let up = Up { paths, once: args.once, hint: args.flags.hint() };
+    let timeout = args.timeout.map(Duration::from_millis);
+    let up = Up { paths, once: args.once, timeout, hint: args.flags.hint() };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let done = runtime.block_on(up.run(&config))?;
     match done {
+        Some(summary) if summary.is_late => {
+            let said = "the time is over, and not everything is read; the same command goes on \
+                        where it was";
+            Err(Stop::new(Exit::Nothing, said).into())
+        }
         Some(summary) if args.strict && !summary.is_well() => {
             Err(Stop::silent(Exit::Partly).into())
         }
@@ -104,6 +115,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
 struct Up {
     paths: Vec<String>,
     once: bool,
+    /// How long it may take.
+    timeout: Option<Duration>,
     /// What `windrow search` must be told to find this queue.
     hint: String,
 }
@@ -131,7 +144,8 @@ impl Up {
 
     /// Follows what becomes of the files: to the end, or for as long as it is polled.
     async fn work(&self, target: &Target, is_own: bool) -> anyhow::Result<Summary> {
-        let (began, mut since) = (now(), Some(Instant::now()));
+        let (began, started, mut is_first) = (now(), Instant::now(), true);
+        let mut since = Some(started);
         let mut watched = Vec::new();
         for path in &self.paths {
             let source = Watched::register(target, path, is_own).await?;
@@ -143,17 +157,20 @@ impl Up {
         let mut follow = Follow::new(target, began, Phases::begin(target).await?);
         loop {
             let looked = follow.look(&mut watched).await?;
-            if !looked.is_over {
+            let is_late = self.timeout.is_some_and(|timeout| started.elapsed() >= timeout);
+            if !looked.is_over && !is_late {
                 since.get_or_insert_with(Instant::now);
                 tokio::time::sleep(LOOK_EVERY).await;
                 continue;
             }
             let took = since.take().map(|since| since.elapsed()).unwrap_or_default();
-            if follow.has_news || self.once {
+            // What was there before is told once, also if there is nothing to do with it.
+            if std::mem::take(&mut is_first) || follow.has_news {
                 let (has_worked, waits) = (follow.has_news, looked.waits);
                 follow.rest().await?;
                 let mut summary = Summary::gather(target, &watched, &before, waits).await?;
                 summary.has_worked = has_worked;
+                summary.is_late = !looked.is_over;
                 summary.print(&mut std::io::stdout().lock(), took, &self.hint)?;
                 if self.once {
                     return Ok(summary);

@@ -21,13 +21,19 @@ use crate::cli::show::printable;
 
 /// Documents that are asked about at once.
 const AT_ONCE: usize = 8;
+/// What is read.
+const READS: &str = "text, Markdown, HTML, PDF, PNG, JPEG and TIFF are read, whatever their names";
 /// What a document is that is neither found nor given up.
 const UNFINISHED: &str = "unfinished";
 
 /// Everything that is said at the end.
 #[derive(Debug, Default)]
 pub(super) struct Summary {
+    /// Where it was looked.
+    paths: Vec<String>,
     files: u64,
+    /// The time was over before everything was read.
+    pub(super) is_late: bool,
     /// Whether there was something to do.
     pub(super) has_worked: bool,
     /// What was taken in by this run.
@@ -85,6 +91,7 @@ impl Summary {
     }
 
     fn add_source(&mut self, source: &Watched) {
+        self.paths.push(source.path.clone());
         self.files += source.files;
         self.added += source.sum.added;
         self.changed += source.sum.changed;
@@ -138,6 +145,10 @@ impl Summary {
         let took = took.as_secs_f64();
         match done.as_str() {
             "" if self.has_worked => writeln!(out, "went on with what waited, for {took:.1} s")?,
+            "" if self.is_late => writeln!(out, "nothing was taken in for {took:.1} s")?,
+            "" if self.files == 0 && self.failures.is_empty() => {
+                writeln!(out, "there is no file to read in {}; {READS}", self.paths.join(", "))?
+            }
             "" if self.files == 1 => {
                 writeln!(out, "nothing was to be done: the file is as it was")?
             }
@@ -148,7 +159,9 @@ impl Summary {
         let read: u64 = self.read.values().sum();
         let documents = counted(self.states.values().sum(), "document");
         let chunks = counted(self.chunks, "chunk");
-        writeln!(out, "{documents} ({}): {}, {chunks}", listed(states), pages(read))?;
+        if !self.states.is_empty() {
+            writeln!(out, "{documents} ({}): {}, {chunks}", listed(states), pages(read))?;
+        }
         let how = |(how, count): (&String, &u64)| match how.as_str() {
             "text_layer" => format!("{count} by their text layer"),
             "text" => format!("{count} as text"),
@@ -180,6 +193,9 @@ impl Summary {
         under(out, "failed:", &failures)?;
         let waits: Vec<String> = self.waits.iter().map(waiting).collect();
         under(out, "waiting:", &waits)?;
+        if self.states.is_empty() {
+            return Ok(());
+        }
         writeln!(out, "search it: windrow search 'what you look for'{hint}")
     }
 }

@@ -98,7 +98,8 @@ fn progress_of(view: &View, document: &Value, progress: &Value) -> Markup {
                         .says("A new version is made; the old one is found until then.")
                         .button(view))
                     (Act::delete("Delete", &["documents", id])
-                        .asks("Delete this document from everywhere?").says("It is being removed.")
+                        .asks("Delete this document from everywhere?")
+                        .says("The document is being removed.")
                         .then("documents").button(view))
                 }
             }
@@ -150,7 +151,7 @@ fn all(view: &View, id: &str, manifest: &Value, total: u64) -> Markup {
     html! {
         section aria-labelledby="pages-title" {
             h2 #pages-title { "Pages " @if total > 0 { (first) "–" (last) " of " (total) } }
-            @if pages.is_empty() { p.note { "It has no pages yet." } }
+            @if pages.is_empty() { p.note { "This document has no pages yet." } }
             @else { (table(view, id, pages)) }
             nav.pages aria-label="Pages" {
                 @if first > 1 {

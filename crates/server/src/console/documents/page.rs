@@ -72,7 +72,7 @@ fn state(view: &View, document: &Value, page: &Value, item: Option<&str>) -> Mar
                         " "
                         (Act::post(name, &["queue", item, "retry"])
                             .with(json!({ "from_stage": stage, "mode": "reset" }))
-                            .says("It is in line again.").button(view))
+                            .says("The page is in line again.").button(view))
                     }
                 }
             }
@@ -97,7 +97,7 @@ fn panes(view: &View, id: &str, document: &Value, page: &Value, at: u64) -> Mark
             }
             div {
                 h2 { "Chunks" }
-                @if chunks.is_empty() { p.note { "It is not cut yet." } }
+                @if chunks.is_empty() { p.note { "This page is not cut yet." } }
                 @for chunk in chunks { (chunk_of(chunk)) }
             }
         }

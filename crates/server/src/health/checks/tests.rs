@@ -29,6 +29,7 @@ fn quiet() -> Facts {
         is_stopping: false,
         store: Ok(StoreFacts { vitals: Vitals { at: NOW, ..Vitals::default() }, ..<_>::default() }),
         flows: Default::default(),
+        worked: Default::default(),
         workers: Vec::new(),
         pulse: Pulse { last: Some(ago(300)), lead: Some(Lead::Alone), failing_since: None },
         commits: Commits::default(),
@@ -39,12 +40,11 @@ fn vitals(facts: &mut Facts) -> &mut Vitals {
     &mut facts.store.as_mut().expect("it answers").vitals
 }
 
-/// What waits in a queue: open, and held back.
+/// What waits in a queue, in the stage `ocr`: open, and held back.
 fn waits(facts: &mut Facts, queue: &str, open: Option<u64>, held: Option<u64>) {
     let waiting = Waiting {
         queue: queue.into(),
-        open_since: open.map(ago),
-        open_stage: open.map(|_| "ocr".into()),
+        open: open.map(|ms| ("ocr".into(), ago(ms))).into_iter().collect(),
         held_since: held.map(ago),
     };
     vitals(facts).waiting.push(waiting);
@@ -53,6 +53,7 @@ fn waits(facts: &mut Facts, queue: &str, open: Option<u64>, held: Option<u64>) {
 fn flows(facts: &mut Facts, queue: &str, went_well: u64, failed: u64, worked: u64) {
     let flow = Flow { went_well, failed, ..Flow::default() };
     facts.flows.insert(queue.into(), QueueFlow { flow, worked: Some(ago(worked)) });
+    facts.worked.insert((queue.into(), "ocr".into()), ago(worked));
 }
 
 fn worker(facts: &mut Facts, name: &str, queue: &str, waiting: usize) {
@@ -225,22 +226,64 @@ fn a_queue_stalls_when_work_waits_and_nothing_happens() {
     });
 }
 
+fn of_stage(facts: &mut Facts, name: &str, stage: &str) {
+    let offers = Claim { stages: vec![stage.into()], ..Claim::new(name, "q", 1) };
+    worker(facts, name, "q", 1);
+    facts.workers.last_mut().expect("it is there").offers = Arc::new(offers);
+}
+
 /// Workers of the other stages were said to wait and get nothing.
 #[test]
 fn a_worker_of_another_stage_is_none_that_waits_for_this_one() {
-    let of_stage = |facts: &mut Facts, stage: &str| {
-        let offers = Claim { stages: vec![stage.into()], ..Claim::new("w", "q", 1) };
-        worker(facts, "w", "q", 1);
-        facts.workers.last_mut().expect("it is there").offers = Arc::new(offers);
-    };
     is("stalled", Red, "none of them takes this stage", |facts| {
         waits(facts, "q", Some(5 * MINUTE), None);
-        of_stage(facts, "fetch");
+        of_stage(facts, "w", "fetch");
     });
     is("stalled", Red, "workers wait and get nothing", |facts| {
         waits(facts, "q", Some(5 * MINUTE), None);
-        of_stage(facts, "fetch");
-        of_stage(facts, "ocr");
+        of_stage(facts, "w", "fetch");
+        of_stage(facts, "v", "ocr");
+    });
+    is("stalled", Red, "its workers are drained", |facts| {
+        waits(facts, "q", Some(5 * MINUTE), None);
+        of_stage(facts, "w", "fetch");
+        of_stage(facts, "v", "ocr");
+        facts.workers[1].is_drained = true;
+    });
+}
+
+/// As long as one stage of a queue was worked on, nobody heard of another that nobody took.
+#[test]
+fn a_stage_that_nobody_takes_stalls_however_busy_the_others_are() {
+    let busy = |facts: &mut Facts| {
+        of_stage(facts, "w", "fetch");
+        lease(facts, "w");
+        flows(facts, "q", 3, 0, 10_000);
+        let fetched = facts.worked.remove(&("q".into(), "ocr".into())).expect("it worked");
+        facts.worked.insert(("q".into(), "fetch".into()), fetched);
+    };
+    let said = "q work waits in stage ocr and nothing has happened for 5 min: workers are here";
+    is("stalled", Red, said, |facts| {
+        waits(facts, "q", Some(5 * MINUTE), None);
+        busy(facts);
+    });
+    // Also behind a stage whose first has waited for longer, and is about to be taken.
+    is("stalled", Red, said, |facts| {
+        waits(facts, "q", Some(5 * MINUTE), None);
+        vitals(facts).waiting[0].open.insert("fetch".into(), ago(HOUR));
+        busy(facts);
+    });
+    // Whoever takes all stages comes to this one too.
+    is("stalled", Green, "work is done", |facts| {
+        waits(facts, "q", Some(5 * MINUTE), None);
+        busy(facts);
+        worker(facts, "v", "q", 0);
+    });
+    // Its worker went a moment ago, and may only have been started again.
+    is("stalled", Green, "work is done", |facts| {
+        waits(facts, "q", Some(5 * MINUTE), None);
+        busy(facts);
+        facts.worked.insert(("q".into(), "ocr".into()), ago(10_000));
     });
 }
 
