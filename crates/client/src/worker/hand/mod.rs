@@ -24,8 +24,12 @@ use super::events::Endings;
 #[derive(Debug)]
 pub(super) struct Hand {
     inside: Mutex<Inside>,
-    /// Something has ended: there may be room, or nothing left.
-    less: Notify,
+    /// There is room for a claim.
+    room: Notify,
+    /// No handler runs, or nothing is left.
+    quiet: Notify,
+    /// There is nothing more to do.
+    end: Notify,
     /// There is an outcome to send.
     post: Notify,
     /// There is a lease to renew, or progress to tell.
@@ -37,8 +41,10 @@ struct Inside {
     held: Held,
     /// Where slots wait for an item.
     benches: Vec<Arc<Bench>>,
-    /// How many wait for less.
-    less_waiting: usize,
+    /// How many wait for room, and how many for quiet. Each is called for what it waits for alone:
+    /// with handlers that are quick, something ends all the time.
+    room_waiting: usize,
+    quiet_waiting: usize,
     /// The heart has nothing to wait for.
     heart_rests: bool,
 }
@@ -77,10 +83,18 @@ pub(super) enum Next {
 impl Hand {
     pub(super) fn new(bounds: Bounds) -> Hand {
         let held = Held::new(bounds);
-        let inside = Inside { held, benches: Vec::new(), less_waiting: 0, heart_rests: false };
+        let inside = Inside {
+            held,
+            benches: Vec::new(),
+            room_waiting: 0,
+            quiet_waiting: 0,
+            heart_rests: false,
+        };
         Hand {
             inside: Mutex::new(inside),
-            less: Notify::new(),
+            room: Notify::new(),
+            quiet: Notify::new(),
+            end: Notify::new(),
             post: Notify::new(),
             beat: Notify::new(),
         }
@@ -90,9 +104,17 @@ impl Hand {
 
     /// Waits until a claim may be made. None if it is over.
     pub(super) async fn ask(&self) -> Option<Ask> {
-        self.until(|held| match held.is_closed || held.is_drained {
-            true => Some(None),
-            false => held.ask().map(Some),
+        self.until(&self.room, |inside| {
+            if inside.held.is_closed || inside.held.is_drained {
+                return Some(None);
+            }
+            let Some(ask) = inside.held.ask() else {
+                inside.room_waiting += 1;
+                return None;
+            };
+            // There may be room for one more.
+            self.tell(inside);
+            Some(Some(ask))
         })
         .await
     }
@@ -284,8 +306,10 @@ impl Hand {
 
     /// Waits until no handler runs, or until nothing is left at all.
     pub(super) async fn quiet(&self, at_all: bool, within: Duration) {
-        let quiet = self.until(|held| {
+        let quiet = self.until(&self.quiet, |inside| {
+            let held = &inside.held;
             let is_quiet = if at_all { held.is_idle() } else { !held.is_running() };
+            inside.quiet_waiting += usize::from(!is_quiet);
             is_quiet.then_some(())
         });
         // What is not quiet by then is handed back, or let go.
@@ -294,37 +318,42 @@ impl Hand {
 
     /// Waits until there is nothing left to claim, and nothing in hand; or until it is closed.
     pub(super) async fn drained(&self) {
-        self.until(|held| (held.is_drained || held.is_closed).then_some(())).await;
+        let is_over = |inside: &mut Inside| inside.held.is_drained || inside.held.is_closed;
+        self.until(&self.end, |inside| is_over(inside).then_some(())).await;
     }
 
     pub(super) fn endings(&self) -> Endings {
         self.inside.lock().held.endings
     }
 
-    /// Waits until something is so.
-    async fn until<T>(&self, is: impl Fn(&mut Held) -> Option<T>) -> T {
+    /// Waits until something is so, and looks whenever it is called for.
+    async fn until<T>(&self, call: &Notify, is: impl Fn(&mut Inside) -> Option<T>) -> T {
         loop {
-            let mut less = pin!(self.less.notified());
-            less.as_mut().enable();
-            {
-                let mut inside = self.inside.lock();
-                if let Some(found) = is(&mut inside.held) {
-                    return found;
-                }
-                inside.less_waiting += 1;
+            let mut called = pin!(call.notified());
+            called.as_mut().enable();
+            if let Some(found) = is(&mut self.inside.lock()) {
+                return found;
             }
-            less.await;
+            called.await;
         }
     }
 
     /// Wakes whoever waits for what may have changed.
     fn tell(&self, inside: &mut Inside) {
         let held = &inside.held;
-        if inside.less_waiting > 0 && (held.may_ask() || !held.is_running() || held.is_drained) {
-            inside.less_waiting = 0;
-            self.less.notify_waiters();
+        if held.is_closed || held.is_drained {
+            inside.room_waiting = 0;
+            self.room.notify_waiters();
+            self.end.notify_waiters();
+        } else if inside.room_waiting > 0 && held.may_ask() {
+            inside.room_waiting -= 1;
+            self.room.notify_one();
         }
-        if inside.held.is_over() {
+        if inside.quiet_waiting > 0 && !held.is_running() {
+            inside.quiet_waiting = 0;
+            self.quiet.notify_waiters();
+        }
+        if held.is_over() {
             self.post.notify_waiters();
             self.beat.notify_one();
         }
@@ -332,14 +361,15 @@ impl Hand {
 
     fn tell_all(&self) {
         let mut inside = self.inside.lock();
-        inside.less_waiting = 0;
+        (inside.room_waiting, inside.quiet_waiting) = (0, 0);
         for bench in &inside.benches {
             bench.waiting.store(0, Ordering::Relaxed);
             bench.work.notify_waiters();
         }
         drop(inside);
-        self.less.notify_waiters();
-        self.post.notify_waiters();
+        for who in [&self.room, &self.quiet, &self.end, &self.post] {
+            who.notify_waiters();
+        }
         // The next settler that looks finds what was handed back.
         self.post.notify_one();
         self.beat.notify_one();
