@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use rustix::net::RecvFlags;
 use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
 use tokio::net::TcpStream;
 use windrow_wire::problem::Code;
@@ -15,6 +16,7 @@ use windrow_wire::queue_capnp::queue;
 use windrow_wire::rpc::Wrong;
 
 use super::incoming::Incoming;
+use super::pace::Pace;
 use super::plain::Plain;
 use super::vat::{End, Vat};
 use super::{Shared, exception};
@@ -47,6 +49,7 @@ pub(super) async fn one(shared: Shared, stream: TcpStream, deadlines: Deadlines)
         meter: Rc::clone(&meter),
         incoming: Incoming::new(),
         vat: Vat::new(plain.client.hook),
+        pace: Pace::new(),
         gone: 0,
         is_over: false,
     };
@@ -72,6 +75,7 @@ struct Talk {
     meter: Rc<Meter>,
     incoming: Incoming,
     vat: Vat,
+    pace: Pace,
     /// How much of what is to be sent has gone.
     gone: usize,
     /// Nothing more is read; what was said last still goes out.
@@ -81,6 +85,8 @@ struct Talk {
 thread_local! {
     /// What was read last on this thread.
     static READ: RefCell<Box<[u8]>> = RefCell::new(vec![0; BUFFER].into_boxed_slice());
+    /// Whose that was: the meter of a connection is nobody else's while it is open.
+    static READER: Cell<*const Meter> = const { Cell::new(std::ptr::null()) };
 }
 
 impl Talk {
@@ -93,18 +99,47 @@ impl Talk {
         READ.with_borrow_mut(|buffer| {
             let mut buffer = ReadBuf::new(buffer);
             std::task::ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buffer))?;
-            if buffer.filled().is_empty() {
-                return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
+            Poll::Ready(self.take(buffer.filled()))
+        })
+    }
+
+    /// Takes what was read.
+    fn take(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if bytes.is_empty() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let vat = &mut self.vat;
+        if let Err(end) = self.incoming.take(bytes, |heard| vat.hear(heard)) {
+            self.is_over = true;
+            if let End::Ours(why) = end {
+                self.vat.abort(&why);
             }
-            let vat = &mut self.vat;
-            if let Err(end) = self.incoming.take(buffer.filled(), |heard| vat.hear(heard)) {
-                self.is_over = true;
-                if let End::Ours(why) = end {
-                    self.vat.abort(&why);
+        }
+        let (now, reader) = (Instant::now(), Rc::as_ptr(&self.meter));
+        self.meter.read(self.incoming.is_between(), now);
+        self.pace.asked(READER.replace(reader) != reader, now);
+        Ok(())
+    }
+
+    /// Looks out for the next request of a caller that is about to send one. Says whether something
+    /// came.
+    fn linger(&mut self) -> io::Result<bool> {
+        if self.is_over || self.meter.calls.get() > 0 {
+            return Ok(false);
+        }
+        let Some(until) = self.pace.lingers_until() else { return Ok(false) };
+        READ.with_borrow_mut(|buffer| {
+            while Instant::now() < until {
+                // It may be waiting for this very processor.
+                std::thread::yield_now();
+                // Not through the runtime, which would look only after a sleep.
+                match rustix::net::recv(&self.stream, &mut buffer[..], RecvFlags::DONTWAIT) {
+                    Ok((bytes, _)) => return self.take(&buffer[..bytes]).map(|()| true),
+                    Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
+                    Err(error) => return Err(error.into()),
                 }
             }
-            self.meter.read(self.incoming.is_between());
-            Poll::Ready(Ok(()))
+            Ok(false)
         })
     }
 
@@ -123,6 +158,9 @@ impl Talk {
                     return Ok(());
                 }
             }
+        }
+        if self.gone > 0 && self.meter.calls.get() == 0 {
+            self.pace.answered(Instant::now());
         }
         self.vat.out.clear();
         self.vat.out.shrink_to(BUFFER);
@@ -146,7 +184,7 @@ impl Future for Talk {
                 return Pin::new(&mut this.stream).poll_shutdown(cx);
             }
             let may_read_again = was_stuck && !this.meter.is_stuck();
-            if read.is_pending() && !may_read_again {
+            if read.is_pending() && !may_read_again && !this.linger()? {
                 return Poll::Pending;
             }
         }
@@ -193,8 +231,7 @@ impl Meter {
     }
 
     /// Something was read, up to the end of a message or not.
-    fn read(&self, is_between: bool) {
-        let now = Instant::now();
+    fn read(&self, is_between: bool, now: Instant) {
         self.seen.set(now);
         let since = self.frame_since.get().unwrap_or(now);
         self.frame_since.set((!is_between).then_some(since));
@@ -282,16 +319,16 @@ mod tests {
         let meter = Meter::new();
         check(&meter, 29, false);
         check(&meter, 31, true);
-        meter.read(true);
+        meter.read(true, Instant::now());
         check(&meter, 31, false);
-        meter.read(false);
+        meter.read(false, Instant::now());
         check(&meter, 31, true);
     }
 
     #[test]
     fn a_connection_is_idle_only_without_a_call() {
         let meter = Rc::new(Meter::new());
-        meter.read(true);
+        meter.read(true, Instant::now());
         check(&meter, 3_601, true);
         let call = meter.call();
         check(&meter, 3_601, false);
@@ -302,7 +339,7 @@ mod tests {
     #[test]
     fn whoever_takes_no_answers_is_not_read_from_and_not_borne_with_for_long() {
         let meter = Meter::new();
-        meter.read(true);
+        meter.read(true, Instant::now());
         meter.stuck();
         assert!(meter.is_stuck());
         check(&meter, 31, true);

@@ -14,6 +14,7 @@ mod full;
 mod handing;
 mod incoming;
 mod login;
+mod pace;
 mod plain;
 mod serve;
 mod vat;
