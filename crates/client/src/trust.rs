@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::pem::{self, PemObject as _};
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{CertificateError, ClientConfig, Error, RootCertStore};
 
@@ -56,13 +56,13 @@ impl Trust {
         if let Some(config) = self.read.get() {
             return Ok(config.clone());
         }
-        let config = read(self.roots.as_deref())?;
+        let config = trusting(self.roots.as_deref())?;
         Ok(self.read.get_or_init(|| config).clone())
     }
 }
 
 /// Why there is no encrypted connection to a host, in other words than the library's.
-pub fn distrusted(host: &str, error: &io::Error) -> String {
+fn distrusted(host: &str, error: &io::Error) -> String {
     let why = match error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
         Some(Error::InvalidMessage(_)) => return NO_TLS.to_owned(),
         Some(Error::InvalidCertificate(why)) => why,
@@ -102,15 +102,19 @@ fn named(presented: &[String]) -> String {
     presented.iter().map(bare).collect::<Vec<_>>().join(", ")
 }
 
-fn read(roots: Option<&Path>) -> Result<Arc<ClientConfig>, String> {
+/// Whoever calls trusts the certificates in a file, or else the system's.
+fn trusting(roots: Option<&Path>) -> Result<Arc<ClientConfig>, String> {
     let system = || SYSTEM_ROOTS.iter().map(Path::new).find(|path| path.exists());
     let file = roots.or_else(system);
     let file = file.ok_or("this system keeps no certificates where we look; name a file")?;
     let shown = file.display();
-    let all = CertificateDer::pem_file_iter(file).map_err(|error| format!("{shown}: {error}"))?;
-    let all: Result<Vec<_>, _> = all.collect();
+    let all = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let all = all.map_err(|error| match error {
+        pem::Error::Io(error) => format!("{shown} cannot be read: {error}"),
+        _ => format!("{shown} is not what certificates are kept in, which is PEM"),
+    })?;
     let mut store = RootCertStore::empty();
-    store.add_parsable_certificates(all.map_err(|error| format!("{shown}: {error}"))?);
+    store.add_parsable_certificates(all);
     if store.is_empty() {
         return Err(format!("{shown} holds no certificate"));
     }

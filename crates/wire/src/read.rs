@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::object::Object;
-use crate::unread::unread;
+use crate::unread::{shortened, unread};
 
 /// What some programs put before a text.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -50,6 +50,7 @@ fn said<T: DeserializeOwned + JsonSchema>(bytes: &[u8], error: &serde_json::Erro
     };
     let path = if path == "." { String::new() } else { path };
     let path = if path.is_empty() { within::<T>(bytes, &text).unwrap_or_default() } else { path };
+    let path = shortened(&path);
     let text = meant::<T>(&text).unwrap_or(text);
     if path.is_empty() { text } else { format!("{path}: {text}") }
 }

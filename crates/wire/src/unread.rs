@@ -30,7 +30,7 @@ pub(crate) fn unread(error: &serde_json::Error) -> String {
     }
     if let Some(rest) = text.strip_prefix("unknown field `") {
         let name = rest.split('`').next().unwrap_or_default();
-        let name: String = name.chars().take(NAME_MAX).collect();
+        let name = shortened(name);
         return format!("unknown field `{name}`, expected {expected}{place}");
     }
     let known =
@@ -54,6 +54,11 @@ fn not_json(text: &str) -> &'static str {
         }
         _ => "expected JSON, such as {\"key\": \"a\"}, and it is none",
     }
+}
+
+/// The beginning of a name that may have any length.
+pub(crate) fn shortened(name: &str) -> String {
+    name.chars().take(NAME_MAX).collect()
 }
 
 /// A type that was expected, in words.

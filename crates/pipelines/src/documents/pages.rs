@@ -1,5 +1,6 @@
 //! The first stages: a file is split into its pages, and each page is read.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use windrow_client::worker::{Done, Handled, Job, Unread};
@@ -34,15 +35,33 @@ impl From<ReadError> for Fault {
 /// How long pages wait for a program that is not installed before one of them looks again.
 const MISSING_MS: u64 = 10_000;
 
-/// Why a file was not read. One that is bad and not there was removed meanwhile, by whoever clears
-/// such places, and the next copy of it may be good.
-fn unread(file: &Path, error: ReadError) -> Fault {
-    match error {
-        ReadError::Bad { why } if !file.exists() => {
-            Fault::passing(format!("its copy was removed while it was read: {why}"))
-        }
-        error => error.into(),
+/// A copy of a file as it was before it was read.
+struct Copy<'a> {
+    path: &'a Path,
+    /// Its device and number there, if it was there.
+    was: Option<(u64, u64)>,
+}
+
+impl Copy<'_> {
+    fn of(path: &Path) -> Copy<'_> {
+        Copy { path, was: place(path) }
     }
+
+    /// Why it was not read. One that is bad and not there any more was removed meanwhile, by
+    /// whoever clears such places, and the next one may be good; another page may have made that
+    /// already.
+    fn unread(&self, error: ReadError) -> Fault {
+        match error {
+            ReadError::Bad { why } if self.was.is_none() || place(self.path) != self.was => {
+                Fault::passing(format!("its copy was removed while it was read: {why}"))
+            }
+            error => error.into(),
+        }
+    }
+}
+
+fn place(path: &Path) -> Option<(u64, u64)> {
+    std::fs::metadata(path).ok().map(|about| (about.dev(), about.ino()))
 }
 
 /// What an item says about itself.
@@ -127,8 +146,9 @@ impl Parts {
             },
             None => {
                 let file = self.files.open(tenant, about.file()).await.map_err(Fault::passing)?;
+                let copy = Copy::of(&file);
                 let counted = self.reader.pages(&file, &about.media_type).await;
-                counted.map_err(|error| unread(&file, error))?
+                counted.map_err(|error| copy.unread(error))?
             }
         };
         if pages == 0 {
@@ -197,8 +217,9 @@ impl Parts {
                     Some((file, _)) => file.clone(),
                     None => self.files.open(tenant, about.file()).await.map_err(Fault::passing)?,
                 };
+                let copy = Copy::of(&file);
                 let read = self.reader.read(&file, media_type, number).await;
-                let read = read.map_err(|error| unread(&file, error))?;
+                let read = read.map_err(|error| copy.unread(error))?;
                 (read.how.to_owned(), read.markdown)
             }
         };

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use windrow_store::postgres::{Address, Options};
 
+use super::exit::Stop;
+
 /// Where the store is: one of these.
 #[derive(clap::Args, Debug)]
 pub(super) struct PlaceArgs {
@@ -56,7 +58,7 @@ pub(crate) fn database(url: &str) -> anyhow::Result<Options> {
         return Err(unknown_scheme(url));
     }
     // What is wrong with it is said here, before anything is tried.
-    let address = Address::parse(url)?;
+    let address = Address::parse(url).map_err(|error| Stop::usage(error.to_string()))?;
     if !address.names_database() {
         let shown = address.shown();
         eprintln!("windrow: the address names no database, so it is the user's: {shown}");
@@ -73,7 +75,6 @@ fn unknown_scheme(url: &str) -> anyhow::Error {
         Some((scheme, _)) => format!("{scheme}:// is not a kind of store"),
         None => "--store takes the address of a database".to_owned(),
     };
-    anyhow::anyhow!(
-        "{said}; write postgres://user@host:port/database, or give a directory with --data-dir"
-    )
+    let write = "write postgres://user@host:port/database, or give a directory with --data-dir";
+    Stop::usage(format!("{said}; {write}")).into()
 }

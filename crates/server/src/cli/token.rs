@@ -80,8 +80,10 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         Command::Create { role, tenant, name, expires, out, reach } => {
             let new = NewToken { role, name, tenant, expires_at: None, expires_in_ms: expires };
             let into = Receiver::of(out)?;
-            // The first token of a store may be there before its first server.
-            with_target_or_new(&reach, true, async |target| {
+            // The first token of a store may be there before its first server. No other may be the
+            // first, and what is refused leaves no store behind.
+            let may_be_first = new.role == Role::Admin && new.tenant.is_none();
+            with_target_or_new(&reach, may_be_first, async |target| {
                 create(target, &new, into, reach.json).await
             })
         }

@@ -275,6 +275,12 @@ fn flatten(above: &str, table: &toml::Table, into: &mut Vec<Said>) {
         let Some(key) = find(&name) else {
             match value {
                 toml::Value::Table(inner) => flatten(&name, inner, into),
+                toml::Value::Array(all)
+                    if is_named(&name) && all.iter().all(|one| one.is_table()) =>
+                {
+                    let wrong = format!("[[{name}]] has no name; write [{name}.NAME] for each");
+                    into.push((name, Err(anyhow::anyhow!(wrong))));
+                }
                 // That there is no such name, and which is meant, is said of the name alone.
                 _ => into.push((name, Ok(String::new()))),
             }
@@ -283,6 +289,12 @@ fn flatten(above: &str, table: &toml::Table, into: &mut Vec<Said>) {
         let said = text_of(key, value).map_err(|wanted| anyhow::anyhow!("{name}: {wanted}"));
         into.push((name, said));
     }
+}
+
+/// Whether what is below a name has names of its own.
+fn is_named(above: &str) -> bool {
+    let below = |key: &Key| key.name.strip_prefix(above).is_some_and(|rest| rest.starts_with('.'));
+    KEYS.iter().any(|key| !key.is_one() && below(key))
 }
 
 /// A value as a text, or what is wanted instead.
@@ -431,7 +443,8 @@ mod tests {
             ("[workers.load]\nstages = 3", "workers.load.stages: expected a text or an array"),
             ("[workers.load]\nstages = [3]", "workers.load.stages: expected a text or an array"),
             ("[workers.load.max_jobs]\na = 1", "max_jobs: expected one value, and it is a table"),
-            ("[[workers]]\nstages = [\"ocr\"]", "there is no workers;"),
+            ("[[workers]]\nstages = [\"ocr\"]", "[[workers]] has no name; write [workers.NAME]"),
+            ("[[servers]]\nlisten = \"x\"", "there is no servers;"),
         ] {
             std::fs::write(&path, text).expect("it can be written");
             let error = format!("{:#}", Layers::new().with_file(&path).expect_err("it is wrong"));

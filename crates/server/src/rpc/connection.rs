@@ -124,7 +124,7 @@ impl Talk {
     /// Looks out for the next request of a caller that is about to send one. Says whether something
     /// came.
     fn linger(&mut self) -> io::Result<bool> {
-        if self.is_over || self.meter.calls.get() > 0 {
+        if self.is_over || self.meter.is_stuck() || self.meter.calls.get() > 0 {
             return Ok(false);
         }
         let Some(until) = self.pace.lingers_until() else { return Ok(false) };
@@ -174,6 +174,8 @@ impl Future for Talk {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
+        // Once, because others on this thread want a turn too.
+        let mut may_linger = true;
         loop {
             let was_stuck = this.meter.is_stuck();
             let read = this.read(cx)?;
@@ -184,7 +186,10 @@ impl Future for Talk {
                 return Pin::new(&mut this.stream).poll_shutdown(cx);
             }
             let may_read_again = was_stuck && !this.meter.is_stuck();
-            if read.is_pending() && !may_read_again && !this.linger()? {
+            if read.is_pending()
+                && !may_read_again
+                && !(std::mem::take(&mut may_linger) && this.linger()?)
+            {
                 return Poll::Pending;
             }
         }

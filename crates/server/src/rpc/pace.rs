@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 /// A caller that takes longer to ask again is not looked out for, and nor is any for longer.
 pub(super) const LINGER: Duration = Duration::from_micros(120);
-/// Requests that come one after the other from one caller before it counts as the only one.
+/// What is read of one caller, one after the other, before it counts as the only one.
 const ALONE: u32 = 8;
 /// What one pause counts at most: after a long one it takes a few short ones to be trusted again.
 const PAUSE_MAX: Duration = Duration::from_millis(1);
@@ -21,7 +21,7 @@ pub(super) struct Pace {
     answered: Option<Instant>,
     /// About how long it takes from an answer to the next request.
     pause: Duration,
-    /// Requests since somebody else's on the same thread.
+    /// How often something was read of it since it was of somebody else on the same thread.
     alone: u32,
 }
 

@@ -4,8 +4,7 @@
 //! Reads of the answer only its status and how long to wait.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -15,23 +14,10 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::pem::PemObject as _;
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
-use windrow_client::trust;
+use windrow_client::trust::Trust;
 
 use super::address::Allowed;
 use super::url::Target;
-
-/// Where systems keep what they trust.
-const SYSTEM_ROOTS: [&str; 4] = [
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/ca-bundle.pem",
-    "/etc/ssl/cert.pem",
-];
 
 /// How webhooks are sent.
 #[derive(Clone, Debug)]
@@ -86,11 +72,9 @@ impl Sender {
             .map_err(|error| error.to_string())?;
         request.headers_mut().extend(headers);
         if to.is_https {
-            let name = ServerName::try_from(to.host.clone()).map_err(|error| error.to_string())?;
-            let tls = TlsConnector::from(self.trust()?).connect(name, stream).await;
-            let distrusted =
-                |error| format!("no secure connection: {}", trust::distrusted(&to.host, &error));
-            exchange(tls.map_err(distrusted)?, request).await
+            // Read anew each time: whoever mends the file need not start the server again.
+            let tls = Trust::in_file(self.roots.clone()).connect(&to.host, stream).await;
+            exchange(tls.map_err(|why| format!("no secure connection: {why}"))?, request).await
         } else {
             exchange(stream, request).await
         }
@@ -134,23 +118,6 @@ impl Sender {
             Ok(ip) => self.may_call(to, SocketAddr::new(ip, to.port)),
             Err(_) => Ok(()),
         }
-    }
-
-    fn trust(&self) -> Result<Arc<ClientConfig>, String> {
-        let system = || SYSTEM_ROOTS.iter().map(Path::new).find(|path| path.exists());
-        let file = self.roots.as_deref().or_else(system);
-        let file = file.ok_or("this system has no list of roots; name one in webhooks.roots")?;
-        let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
-        let mut roots = RootCertStore::empty();
-        let found = CertificateDer::pem_file_iter(file).map_err(|error| wrong(&error))?;
-        let found: Result<Vec<_>, _> = found.collect();
-        roots.add_parsable_certificates(found.map_err(|error| wrong(&error))?);
-        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .map_err(|error| error.to_string())?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        Ok(Arc::new(config))
     }
 }
 

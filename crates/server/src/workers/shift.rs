@@ -120,6 +120,12 @@ impl<Q: Queue, P: Payloads> Place<Q, P> {
                 _ => {}
             }
         };
+        // That the queue answers those who work is no news while it refuses to hand out more.
+        let heard_at_work = |missed: Option<&Error>| {
+            if missed.is_some() || !quota.is_refused.load(Ordering::Relaxed) {
+                heard(missed);
+            }
+        };
         // What had been done by all when there was last nothing to do.
         let mut seen = None;
         while !*stopping.borrow() && quota.take() {
@@ -130,6 +136,8 @@ impl<Q: Queue, P: Payloads> Place<Q, P> {
                 // What it may have been granted comes back when its lease runs out.
                 () = self.cut() => break,
             };
+            let is_refused = matches!(claimed, Err(Error::Refused(_)));
+            quota.is_refused.store(is_refused, Ordering::Relaxed);
             if claimed.is_ok() {
                 heard(None);
             }
@@ -142,7 +150,8 @@ impl<Q: Queue, P: Payloads> Place<Q, P> {
                 Ok(Some(granted)) => {
                     let limits = self.limits(None);
                     let (queue, payloads) = (&*self.queue, &self.payloads);
-                    let done = work_on(queue, payloads, worker, granted, limits, &heard).await;
+                    let heard = &heard_at_work;
+                    let done = work_on(queue, payloads, worker, granted, limits, heard).await;
                     quota.done();
                     done.iter().for_each(|done| tell(News::Done(done)));
                     done.and_then(|done| done.not_started).map(|_| MENDED)
@@ -205,6 +214,8 @@ pub(crate) struct Quota {
     done: AtomicUsize,
     /// The queue did not answer the last of them.
     is_away: AtomicBool,
+    /// It refused the last claim, for now.
+    is_refused: AtomicBool,
     /// It ends when there is nothing to do.
     pub(crate) until_empty: bool,
     /// It ends when it is refused for good.
@@ -215,7 +226,8 @@ impl Quota {
     pub(crate) fn new(max: Option<usize>, until_empty: bool) -> Quota {
         let (left, at_it) = (AtomicUsize::new(max.unwrap_or(usize::MAX)), AtomicUsize::new(0));
         let (done, is_away) = (AtomicUsize::new(0), AtomicBool::new(false));
-        Quota { left, at_it, done, is_away, until_empty, gives_up: true }
+        let is_refused = AtomicBool::new(false);
+        Quota { left, at_it, done, is_away, is_refused, until_empty, gives_up: true }
     }
 
     /// As long as the server runs.

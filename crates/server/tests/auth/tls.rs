@@ -15,11 +15,16 @@ use crate::rig::{Data, Reply, Server, create, said, store_in, windrow};
 
 /// Makes a certificate for localhost and its key.
 fn certify(dir: &Path, name: &str) -> (PathBuf, PathBuf) {
+    certify_as(dir, name, "CA:FALSE")
+}
+
+/// The same of one that may make others, or may not.
+fn certify_as(dir: &Path, name: &str, what: &str) -> (PathBuf, PathBuf) {
     let (certificate, key) = (dir.join(format!("{name}.pem")), dir.join(format!("{name}.key")));
     let mut openssl = Command::new("openssl");
     openssl.args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]);
     openssl.args(["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]);
-    openssl.args(["-addext", "basicConstraints=critical,CA:FALSE"]);
+    openssl.args(["-addext", &format!("basicConstraints=critical,{what}")]);
     let made = openssl.arg("-out").arg(&certificate).arg("-keyout").arg(&key).output().unwrap();
     assert!(made.status.success(), "{}", said(&made));
     (certificate, key)
@@ -108,6 +113,28 @@ fn a_server_speaks_tls_and_shows_a_new_certificate_after_a_hangup() {
     while ask(&server.address, &other).is_err() {
         assert!(began.elapsed().as_secs() < 30, "it still shows the old one");
     }
+    server.stop();
+}
+
+/// `openssl req -x509` makes such a one unless it is told not to.
+#[test]
+fn a_certificate_that_makes_others_is_said_to_be_no_servers_own() {
+    let data = Data::new("tls-ca");
+    let store = store_in(&data);
+    let (certificate, key) = certify_as(&data.0, "ca", "CA:TRUE");
+    let admin = create(&store, &["--role", "admin"]);
+    let tls = ["--tls-cert", certificate.to_str().unwrap(), "--tls-key", key.to_str().unwrap()];
+    let flags = [&["--listen", "127.0.0.1:0"], &tls[..]].concat();
+    let server = Server::start_with(&store, &flags, &[]);
+    let url = format!("https://localhost:{}", server.address.rsplit(':').next().unwrap());
+    let mut list = windrow(&["token", "list", "--server", &url, "--ca"]);
+    let list = list.arg(&certificate).env("WINDROW_TOKEN", &admin).output().unwrap();
+    assert_eq!(list.status.code(), Some(5), "{}", said(&list));
+    assert!(
+        said(&list).contains("is one that makes others, and no server's own"),
+        "{}",
+        said(&list)
+    );
     server.stop();
 }
 

@@ -47,7 +47,7 @@ it('one item is retried, prioritised, cancelled and deleted', async ({ server, o
   assert.equal(await status(server, id), 'pending');
   await audited(server, 'POST /queue/{id}/retry', id);
   await page.getByLabel('priority').fill('9');
-  await press(page, 'Prioritise', 'Its priority is another one.');
+  await press(page, 'Prioritise', 'The item has another priority.');
   assert.equal((await server.get(`/queue/${id}`)).priority, 9);
   await audited(server, 'POST /queue/{id}/prioritise', id);
   await press(page, 'Cancel', 'The item is cancelled', { asked: 'Cancel this item' });
