@@ -153,6 +153,14 @@ impl Error {
             _ => None,
         }
     }
+
+    /// Why, for somebody for whom it is repeated anyway.
+    pub fn why(&self) -> String {
+        match self {
+            Error::NotApplied(why) | Error::OutcomeUnknown(why) => why.clone(),
+            error => error.to_string(),
+        }
+    }
 }
 
 /// A refusal as it is told. Its code has a page in `docs/errors/`.

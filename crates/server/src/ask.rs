@@ -60,6 +60,16 @@ impl Ask {
         Ask::new(Method::DELETE, path)
     }
 
+    /// Whether it changes nothing.
+    pub(crate) fn only_looks(&self) -> bool {
+        self.method == Method::GET
+    }
+
+    /// How long the answer may wait on purpose.
+    pub(crate) fn longest_wait(&self) -> Duration {
+        self.wait
+    }
+
     /// With a parameter after the question mark, if there is one.
     pub(crate) fn with(mut self, name: &str, value: Option<impl AsRef<str>>) -> Ask {
         if let Some(value) = value {

@@ -139,6 +139,40 @@ fn a_server_that_was_stopped_for_a_minute_takes_nothing_away_from_its_workers() 
     server.stop();
 }
 
+/// It hung for minutes without a word, `windrow health` included.
+#[test]
+fn a_server_that_hangs_is_told_of_soon_by_whoever_looks_and_whoever_works() {
+    let data = Data::new("hangs");
+    let server = Server::start(&data.place(), &[]);
+    let url = format!("http://{}", server.address);
+    let windrow = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_windrow"));
+        command.args(words).args(["--server", &url]);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    };
+    server.enqueue("q", &json!([{"payload": 1}]));
+    let mut idle = windrow(&["work", "--queue", "q"]).args(["--", "true"]).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(idle.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.contains("completed"), "{line}");
+    signal(server.pid(), "-STOP");
+    let looked = windrow(&["health"]).output().unwrap();
+    let said = String::from_utf8_lossy(&looked.stderr);
+    assert_eq!(looked.status.code(), Some(5), "{said}");
+    assert!(
+        said.contains("takes its time to answer") && said.contains("does not answer"),
+        "{said}"
+    );
+    line.clear();
+    BufReader::new(idle.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.contains("the queue does not answer, asking again: no answer within"), "{line}");
+    signal(idle.id(), "-KILL");
+    idle.wait().unwrap();
+    signal(server.pid(), "-CONT");
+    server.stop();
+}
+
 /// `windrow work` on a queue, with a command that writes down that it began and then that it ended.
 fn worker(server: &Server, queue: &str, lease: &str, script: &str) -> Child {
     Command::new(env!("CARGO_BIN_EXE_windrow"))

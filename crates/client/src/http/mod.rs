@@ -38,14 +38,14 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 #[derive(Clone, Debug)]
 pub struct Client {
     shared: Arc<Shared>,
-    /// How long a call may take with all its repeats.
+    /// How long a call may take with all its repeats, and how long one attempt.
     within: Duration,
+    attempt: Duration,
 }
 
 #[derive(Debug)]
 struct Shared {
     pool: Pool,
-    options: Options,
     host: HeaderValue,
     bearer: Option<HeaderValue>,
     random: Mutex<StdRng>,
@@ -101,14 +101,22 @@ impl Client {
         let pool = Pool::new(address, trust, options.idle_max);
         let random = Mutex::new(rand::make_rng());
         let host = host.unwrap_or(HeaderValue::from_static("localhost"));
-        let within = options.within;
-        Ok(Client { shared: Arc::new(Shared { pool, options, host, bearer, random }), within })
+        let Options { within, attempt, .. } = options;
+        let shared = Arc::new(Shared { pool, host, bearer, random });
+        Ok(Client { shared, within, attempt })
     }
 
     /// The same with another patience: how long a call may take with all its repeats.
     #[must_use]
     pub fn patient(mut self, within: Duration) -> Client {
         self.within = within;
+        self
+    }
+
+    /// The same with another patience for one attempt: a server that hangs is noticed by then.
+    #[must_use]
+    pub fn attempts(mut self, attempt: Duration) -> Client {
+        self.attempt = attempt;
         self
     }
 
@@ -119,7 +127,7 @@ impl Client {
 
     /// Asks once, and waits for all of the answer, whatever it is.
     pub async fn send(&self, ask: Ask) -> Result<Reply, Missed> {
-        let longest = self.shared.options.attempt + ask.wait;
+        let longest = self.attempt + ask.wait;
         let exchanged = timeout(longest, self.shared.pool.exchange(self.raw(ask)?)).await;
         exchanged.map_err(|_| Missed::Lost(format!("no answer within {longest:?}")))?
     }
@@ -185,7 +193,7 @@ impl Client {
 
     /// Asks once.
     async fn attempt(&self, call: &Call) -> Result<Bytes, Missed> {
-        let longest = self.shared.options.attempt + call.wait;
+        let longest = self.attempt + call.wait;
         let exchanged = timeout(longest, self.shared.pool.exchange(self.request(call))).await;
         let late = |_| Missed::Lost(format!("no answer within {longest:?}"));
         answered(exchanged.map_err(late)??)

@@ -30,7 +30,9 @@ pub enum Event {
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Event::Away(error) => write!(f, "the queue does not answer, asking again: {error}"),
+            Event::Away(error) => {
+                write!(f, "the queue does not answer, asking again: {}", error.why())
+            }
             Event::Back => f.write_str("the queue answers again"),
             Event::Lost(item) => write!(f, "{item} is not ours any more: lost or cancelled"),
             Event::Panicked(item, text) => write!(f, "the handler of {item} panicked: {text}"),

@@ -217,7 +217,9 @@ fn by_id_done(
     let new = told["id"].as_str().filter(|new| *new != id);
     match new {
         Some(new) => writeln!(out, "{id} {} as {new}", verb.done),
-        None if told["ongoing"] == true => writeln!(out, "{id} {}, its children too", verb.done),
+        None if told["ongoing"] == true => {
+            writeln!(out, "{id} {}; its children follow", verb.done)
+        }
         None => writeln!(out, "{id} {}", verb.done),
     }
 }

@@ -31,8 +31,8 @@ impl std::fmt::Display for Locked {
         let (dir, by) = (self.dir.display(), &self.by);
         write!(
             f,
-            "{dir} is in use by {by}; stop that process, or look into a copy, which `windrow \
-             backup` makes while it runs"
+            "{dir} is in use by {by}; stop that process, or, if it is a server, look into a copy, \
+             which `windrow backup` makes while it runs"
         )
     }
 }

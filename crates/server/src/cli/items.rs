@@ -1,6 +1,7 @@
 //! `windrow list`, `show`, `explain` and `tree`: looking at items.
 
 use std::io::Write as _;
+use std::num::NonZero;
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -33,8 +34,8 @@ pub(super) struct List {
     #[arg(value_name = "FILTER", add = super::complete::filters())]
     filter: Vec<String>,
     /// How many items at most.
-    #[arg(long, short = 'n', default_value_t = 50, value_name = "N")]
-    limit: usize,
+    #[arg(long, short = 'n', default_value = "50", value_name = "N")]
+    limit: NonZero<usize>,
     /// All of them.
     #[arg(long, conflicts_with = "limit")]
     all: bool,
@@ -62,7 +63,7 @@ pub(super) fn list(args: &List) -> anyhow::Result<()> {
     let filter = filter_of(&args.filter)?;
     with_target(&args.reach, async |target| {
         let mut out = std::io::stdout().lock();
-        let mut left = if args.all { usize::MAX } else { args.limit.max(1) };
+        let mut left = if args.all { usize::MAX } else { args.limit.get() };
         let (mut table, mut cursor) = (list_table(), None::<String>);
         loop {
             let limit = left.min(PAGE_MAX).to_string();

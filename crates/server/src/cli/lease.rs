@@ -249,6 +249,9 @@ pub(super) fn settle(args: &Settle) -> anyhow::Result<()> {
             told.print(&mut out)?;
         }
         if let Some(code) = told.seen["error"].as_str() {
+            if let Some(said) = as_flag(&text(&told.seen, "detail")).filter(|_| code == "invalid") {
+                return Err(Stop::usage(said).into());
+            }
             let exit = match exit_of(409, code) {
                 Exit::Failed => Exit::Partly,
                 exit => exit,
@@ -262,8 +265,21 @@ pub(super) fn settle(args: &Settle) -> anyhow::Result<()> {
     })
 }
 
+/// What is said of a field of the API, as of the flag that it comes from.
+fn as_flag(detail: &str) -> Option<String> {
+    const FLAGS: [&str; 8] =
+        ["children", "class", "delay", "error", "output", "reason", "result", "until"];
+    let (field, why) = detail.split_once(": ")?;
+    let flag = field.trim_end_matches("_base64").trim_end_matches("_ms");
+    FLAGS.contains(&flag).then(|| format!("--{flag} {why}"))
+}
+
 /// How the attempt ended, as the API takes it.
 fn ended(args: &Settle) -> anyhow::Result<Fields> {
+    if args.outcome == Outcome::Split && args.children.is_none() {
+        let said = "--children is missing; what has none is settled with complete";
+        return Err(Stop::usage(said).into());
+    }
     let said = |said: &Option<String>| said.as_deref().map(Payload::of).transpose();
     let mut item = Fields::default();
     item.set("id", Some(&args.id))?;

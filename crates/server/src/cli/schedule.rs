@@ -38,7 +38,7 @@ enum Command {
         #[command(flatten)]
         named: Named,
     },
-    /// Make one, or change it.
+    /// Make one, or put another in its place: what is not said anew is gone.
     Put {
         #[command(flatten)]
         put: Box<NewSchedule>,

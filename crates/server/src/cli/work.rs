@@ -17,11 +17,12 @@ use windrow_client::worker::default_name;
 use windrow_core::LeaseId;
 use windrow_core::command::Outcome;
 use windrow_core::queue::{Error, Queue, Work};
+use windrow_core::trail::Ending;
 
 use super::exit::{Exit, Stop, exit_of};
 use super::reach::{Ask, Reach, Target};
 use super::show::{duration_ms, say};
-use super::with_target;
+use super::{counted, with_target};
 use crate::workers::InStore;
 use crate::workers::hand::{Did, Done};
 use crate::workers::shift::{News, Place, Quota};
@@ -30,8 +31,15 @@ use crate::workers::{Declared, Payloads};
 /// How long one claim waits for work. One that is under way when we are told to stop is waited for,
 /// so that nothing is granted to nobody.
 const WAIT: Duration = Duration::from_secs(1);
-/// How long a server is asked before it counts as away, and somebody is told.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a server is asked before it counts as away, and somebody is told; and how long once if
+/// it takes what is asked and does not answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+const ATTEMPT: Duration = Duration::from_secs(15);
+
+/// A client for whoever works: it is not long before it says that its server is away.
+pub(super) fn working(client: &Client) -> Client {
+    client.clone().patient(PATIENCE).attempts(ATTEMPT)
+}
 
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
@@ -170,7 +178,7 @@ impl Crew {
                 self.take_from(queue, payloads).await
             }
             Target::Wire(client) => {
-                let queue = Arc::new((**client).clone().patient(PATIENCE));
+                let queue = Arc::new(working(client));
                 let payloads = OverTheWire(Arc::clone(&queue));
                 self.take_from(queue, payloads).await
             }
@@ -190,20 +198,24 @@ impl Crew {
         let place = Arc::new(Place { queue, payloads, stopping: stop.subscribe(), drain });
         let wait = if quota.until_empty { Duration::ZERO } else { WAIT };
         let (quota, not_well) = (Arc::new(quota), Arc::new(AtomicU64::new(0)));
+        let again = Arc::new(AtomicU64::new(0));
         let mut hands = JoinSet::new();
         for worker in workers.into_iter().map(Arc::new) {
             for _ in 0..worker.concurrency {
                 let (place, worker) = (Arc::clone(&place), Arc::clone(&worker));
                 let (quota, not_well) = (Arc::clone(&quota), Arc::clone(&not_well));
+                let again = Arc::clone(&again);
                 hands.spawn(async move {
                     let tell = |news: News<'_>| match news {
                         News::Done(done) => {
                             not_well.fetch_add(u64::from(!is_well(done)), Ordering::Relaxed);
+                            again.fetch_add(u64::from(is_again(done)), Ordering::Relaxed);
                             // Nobody may be reading; the work goes on.
                             let _told = tell(done, json);
                         }
                         News::Away(error) => {
-                            say(&format!("the queue does not answer, asking again: {error}"));
+                            let why = error.why();
+                            say(&format!("the queue does not answer, asking again: {why}"));
                         }
                         News::Back => say("the queue answers again"),
                     };
@@ -229,6 +241,10 @@ impl Crew {
                     }
                 }
             }
+        }
+        let again = again.load(Ordering::Relaxed);
+        if again > 0 && quota.until_empty {
+            say(&format!("{} to be tried again later", counted(again, "item")));
         }
         concluded(refused, not_well.load(Ordering::Relaxed))
     }
@@ -257,6 +273,11 @@ fn is_well(done: &Done) -> bool {
         Did::Settled(_, outcome) => !is_failure(outcome),
         Did::Lost(_) | Did::Unknown(_) => false,
     }
+}
+
+/// Whether an item waits for another attempt.
+fn is_again(done: &Done) -> bool {
+    matches!(&done.did, Did::Settled(settled, _) if settled.ending == Ending::Retried)
 }
 
 /// What became of an item, as JSON.

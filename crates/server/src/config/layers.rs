@@ -221,8 +221,22 @@ impl Layers {
         T::Err: fmt::Display,
     {
         let value = self.get(name).with_context(|| format!("{name} is not given"))?;
-        let wrong = |error| anyhow::anyhow!("{name} ({}): {value:?}: {error}", self.origin(name));
+        let wrong = |error: T::Err| {
+            let why = in_words(&error.to_string());
+            anyhow::anyhow!("{name} ({}): {value:?}: {why}", self.origin(name))
+        };
         value.parse().map_err(wrong)
+    }
+}
+
+/// Why something is no number, in other words than the library's.
+fn in_words(error: &str) -> String {
+    if error.starts_with("invalid digit") || error.starts_with("cannot parse integer") {
+        "expected a whole number of zero or more".to_owned()
+    } else if error.starts_with("number too large") {
+        "the number is too large".to_owned()
+    } else {
+        error.to_owned()
     }
 }
 
@@ -322,7 +336,7 @@ const LIST: &str = "expected a text or an array of texts, such as [\"a\", \"b c\
 mod tests {
     use super::*;
 
-    fn variables(all: &[(&str, &str)]) -> impl Iterator<Item = (String, String)> {
+    fn variables(all: &[(&str, &str)]) -> impl Iterator<Item = (String, String)> + use<> {
         let all: Vec<_> = all.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
         all.into_iter()
     }
@@ -459,6 +473,13 @@ mod tests {
         let said = variables(&[("WINDROW_STORE__URLL", "x")]);
         let error = format!("{:#}", Layers::new().with_environment(said).expect_err("it is wrong"));
         assert!(error.contains("WINDROW_STORE__URLL: there is no store.urll"), "{error}");
+        for (value, says) in [("abc", "expected a whole number"), ("-4", "expected a whole number")]
+        {
+            let said = variables(&[("WINDROW_SERVER__DRAIN_MS", value)]);
+            let layers = Layers::new().with_environment(said).expect("it is read");
+            let error = layers.parse::<u64>("server.drain_ms").expect_err("it is wrong");
+            assert!(error.to_string().contains(says), "{error}");
+        }
         let layers = Layers::new().with_flag("--listen", "server.listen", Some("here".into()));
         let error = layers.expect("it is read").parse::<std::net::SocketAddr>("server.listen");
         assert!(error.expect_err("it is wrong").to_string().contains("(from --listen)"));

@@ -11,11 +11,11 @@ mod here;
 mod profile;
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::body::{Body, Bytes};
 use serde::de::DeserializeOwned;
-use windrow_client::http::Client;
+use windrow_client::http::{Client, Reply};
 use windrow_client::repeat::Missed;
 
 pub(super) use crate::ask::Ask;
@@ -203,17 +203,36 @@ impl Target {
     }
 }
 
-/// Asks a server. What can be repeated is, a few times, if no answer comes.
+/// Asks a server. What can be repeated is, a few times, if the connection is lost; one that hangs is
+/// not asked again.
 async fn over_the_wire(client: &Client, ask: Ask) -> Result<(u16, Bytes), Stop> {
+    let longest = if ask.only_looks() { LOOK } else { ATTEMPT };
+    let (client, begun) = (client.clone().attempts(longest), Instant::now());
     let mut tries = if ask.is_repeatable() { TRIES } else { 1 };
     loop {
         tries -= 1;
-        match client.send(ask.clone().into()).await {
+        match told_if_slow(&client, ask.clone()).await {
             Ok(reply) => return Ok((reply.status.as_u16(), reply.body)),
-            Err(Missed::Lost(_)) if tries > 0 => {}
+            Err(Missed::Lost(_)) if tries > 0 && begun.elapsed() < longest => {}
+            Err(Missed::Lost(why)) if ask.only_looks() => {
+                let said = format!("{} does not answer ({why})", client.address());
+                let remedy = "is it Windrow's, and stopped or very busy? `windrow doctor` looks";
+                return Err(Stop::new(Exit::Unreachable, format!("{said}; {remedy}")));
+            }
             Err(error) => return Err(missed(error)),
         }
     }
+}
+
+/// Asks once, and says so if that takes long.
+async fn told_if_slow(client: &Client, ask: Ask) -> Result<Reply, Missed> {
+    let quiet = SLOW + ask.longest_wait();
+    let mut asking = std::pin::pin!(client.send(ask.into()));
+    if let Ok(answered) = tokio::time::timeout(quiet, &mut asking).await {
+        return answered;
+    }
+    say(&format!("{} takes its time to answer; waiting for it", client.address()));
+    asking.await
 }
 
 fn refused(status: u16, body: &[u8]) -> Stop {
@@ -226,5 +245,9 @@ fn refused(status: u16, body: &[u8]) -> Stop {
     }
 }
 
-/// How long one attempt over the wire may take, besides waiting on purpose.
+/// How long one attempt over the wire may take, besides waiting on purpose: to do something, which
+/// may send a lot, and to look.
 const ATTEMPT: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_secs(20);
+/// After how long somebody is told that there is no answer yet.
+const SLOW: Duration = Duration::from_secs(5);

@@ -26,7 +26,7 @@ use super::exit::{Exit, Stop};
 use super::reach::{Ask, Target};
 use super::serve::Signals;
 use super::show::say;
-use super::work::{PATIENCE, concluded};
+use super::work::{concluded, working};
 use crate::config;
 use crate::documents::files::Copies;
 use crate::documents::{Misfit, elsewhere};
@@ -72,7 +72,7 @@ impl Doing {
         match target {
             Target::Here(here) => self.run(Arc::clone(here.queue()), target, parts, line).await,
             Target::Wire(client) => {
-                let queue = Arc::new((**client).clone().patient(PATIENCE));
+                let queue = Arc::new(working(client));
                 self.run(queue, target, parts, line).await
             }
             Target::Own(_) => unreachable!("only `windrow up` has a server of its own"),
