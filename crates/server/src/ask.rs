@@ -60,9 +60,9 @@ impl Ask {
         Ask::new(Method::DELETE, path)
     }
 
-    /// Whether it changes nothing.
+    /// Whether it changes nothing, and brings no more than what is shown.
     pub(crate) fn only_looks(&self) -> bool {
-        self.method == Method::GET
+        self.method == Method::GET && !self.headers.iter().any(|(name, _)| name == RANGE)
     }
 
     /// How long the answer may wait on purpose.

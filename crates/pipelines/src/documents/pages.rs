@@ -36,15 +36,15 @@ impl From<ReadError> for Fault {
 const MISSING_MS: u64 = 10_000;
 
 /// A copy of a file as it was before it was read.
-struct Copy<'a> {
+struct Opened<'a> {
     path: &'a Path,
     /// Its device and number there, if it was there.
     was: Option<(u64, u64)>,
 }
 
-impl Copy<'_> {
-    fn of(path: &Path) -> Copy<'_> {
-        Copy { path, was: place(path) }
+impl Opened<'_> {
+    fn of(path: &Path) -> Opened<'_> {
+        Opened { path, was: place(path) }
     }
 
     /// Why it was not read. One that is bad and not there any more was removed meanwhile, by
@@ -146,9 +146,9 @@ impl Parts {
             },
             None => {
                 let file = self.files.open(tenant, about.file()).await.map_err(Fault::passing)?;
-                let copy = Copy::of(&file);
+                let opened = Opened::of(&file);
                 let counted = self.reader.pages(&file, &about.media_type).await;
-                counted.map_err(|error| copy.unread(error))?
+                counted.map_err(|error| opened.unread(error))?
             }
         };
         if pages == 0 {
@@ -217,9 +217,9 @@ impl Parts {
                     Some((file, _)) => file.clone(),
                     None => self.files.open(tenant, about.file()).await.map_err(Fault::passing)?,
                 };
-                let copy = Copy::of(&file);
+                let opened = Opened::of(&file);
                 let read = self.reader.read(&file, media_type, number).await;
-                let read = read.map_err(|error| copy.unread(error))?;
+                let read = read.map_err(|error| opened.unread(error))?;
                 (read.how.to_owned(), read.markdown)
             }
         };
