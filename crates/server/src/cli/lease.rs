@@ -249,7 +249,7 @@ pub(super) fn settle(args: &Settle) -> anyhow::Result<()> {
             told.print(&mut out)?;
         }
         if let Some(code) = told.seen["error"].as_str() {
-            if let Some(said) = as_flag(&text(&told.seen, "detail")).filter(|_| code == "invalid") {
+            if let Some(said) = as_flag(text(&told.seen, "detail")).filter(|_| code == "invalid") {
                 return Err(Stop::usage(said).into());
             }
             let exit = match exit_of(409, code) {

@@ -203,8 +203,8 @@ impl Target {
     }
 }
 
-/// Asks a server. What can be repeated is, a few times, if the connection is lost; one that hangs is
-/// not asked again.
+/// Asks a server. What can be repeated is, a few times, if the connection is lost; one that hangs
+/// is not asked again.
 async fn over_the_wire(client: &Client, ask: Ask) -> Result<(u16, Bytes), Stop> {
     let longest = if ask.only_looks() { LOOK } else { ATTEMPT };
     let (client, begun) = (client.clone().attempts(longest), Instant::now());
