@@ -46,6 +46,10 @@ impl Server {
     ) -> Server {
         let mut command = Command::new(env!("CARGO_BIN_EXE_windrow"));
         command.args(["serve", "--listen", listen]).args(place);
+        if !place.contains(&"--rpc-listen") {
+            // Not the port beside it, which a test at the same time may have got.
+            command.args(["--rpc-listen", "127.0.0.1:0"]);
+        }
         let process = Listening::start(command.envs(variables.iter().copied())).unwrap();
         let address = process.address.clone();
         Server { process, address, _data: data }
