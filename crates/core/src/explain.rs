@@ -1,7 +1,7 @@
 //! Explain: why an item is where it is, and what would move it on.
 //!
 //! Lists all gates that hold now, in fixed order, each with what unblocks it. Only the engine
-//! knows which workers are present; it adds that through [`Explanation::with_workers`].
+//! knows which workers are present; it adds that through [`Explanation::without_workers`].
 
 use crate::change::Lease;
 use crate::id::ItemId;
@@ -40,8 +40,10 @@ pub enum Reason {
         worker: String,
         since: Timestamp,
     },
-    /// Nobody who could do it is there.
-    NoWorker,
+    /// Nobody who could do it is there, or only those who are drained.
+    NoWorker {
+        drained: Vec<String>,
+    },
     /// Nothing holds it.
     NextInLine,
     Ended,
@@ -66,7 +68,7 @@ impl Reason {
             Reason::GroupFull { .. } => "group_full",
             Reason::InHand { .. } => "in_hand",
             Reason::Overdue { .. } => "overdue",
-            Reason::NoWorker => "no_worker",
+            Reason::NoWorker { .. } => "no_worker",
             Reason::NextInLine => "next_in_line",
             Reason::Ended => "ended",
         }
@@ -105,7 +107,17 @@ impl Reason {
             Reason::Overdue { worker, since } => {
                 format!("the next tick taking it back: the lease of {worker} ended at {since}")
             }
-            Reason::NoWorker => "a worker that claims its queue, stage and kind".into(),
+            Reason::NoWorker { drained } => {
+                let another = "a worker that claims its queue, stage and kind";
+                match &drained[..] {
+                    [] => another.into(),
+                    [name] => format!("resuming worker {name:?}, which is drained, or {another}"),
+                    [name, ..] => {
+                        let count = drained.len();
+                        format!("resuming worker {name:?}, one of {count} drained, or {another}")
+                    }
+                }
+            }
             Reason::NextInLine => "the next claim".into(),
             Reason::Ended => "a retry".into(),
         }
@@ -172,20 +184,21 @@ fn in_hand(lease: &Lease, now: Timestamp) -> Reason {
 }
 
 impl Explanation {
-    /// The same, knowing whether a present worker offers to do the item.
+    /// The same, knowing that no worker who is present offers to do the item, but for those who are
+    /// drained.
     #[must_use]
-    pub fn with_workers(mut self, offered: bool) -> Explanation {
+    pub fn without_workers(mut self, drained: Vec<String>) -> Explanation {
         let waits = !self.reasons.iter().any(|reason| {
             matches!(reason, Reason::Ended | Reason::InHand { .. } | Reason::Overdue { .. })
                 || matches!(reason, Reason::Held(Gate::Children { .. }))
         });
-        if waits && !offered {
+        if waits {
             self.reasons.retain(|reason| *reason != Reason::NextInLine);
             let limits = |reason: &Reason| {
                 matches!(reason, Reason::Held(Gate::TooMuchAhead { .. } | Gate::Quarantined))
             };
             let at = self.reasons.iter().position(limits).unwrap_or(self.reasons.len());
-            self.reasons.insert(at, Reason::NoWorker);
+            self.reasons.insert(at, Reason::NoWorker { drained });
         }
         self
     }
@@ -224,6 +237,20 @@ mod tests {
     fn an_overdue_item_does_not_want_another_worker() {
         let reasons = vec![reason(40_000)];
         let said = Explanation { item: ItemId(1), status: Status::Processing, reasons };
-        assert_eq!(said.clone().with_workers(false), said);
+        assert_eq!(said.clone().without_workers(Vec::new()), said);
+    }
+
+    #[test]
+    fn workers_that_are_drained_are_named() {
+        let waits_for = |names: &[&str]| {
+            let drained = names.iter().map(|name| name.to_string()).collect();
+            Reason::NoWorker { drained }.unblocked_by()
+        };
+        let another = "a worker that claims its queue, stage and kind";
+        assert_eq!(waits_for(&[]), another);
+        let one = format!("resuming worker \"a\", which is drained, or {another}");
+        assert_eq!(waits_for(&["a"]), one);
+        let two = format!("resuming worker \"a\", one of 2 drained, or {another}");
+        assert_eq!(waits_for(&["a", "b"]), two);
     }
 }

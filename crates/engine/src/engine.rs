@@ -399,7 +399,12 @@ impl<S: Store, C: Clock> Engine<S, C> {
             count: 1,
         };
         let leases = self.store.leases().await?;
-        let is_offered = self.workers_with(&leases).iter().any(|worker| worker.takes(&work));
-        Ok(Some(explained.with_workers(is_offered)))
+        let mut workers = self.workers_with(&leases);
+        workers.retain(|worker| worker.could_take(&work));
+        if workers.iter().any(|worker| !worker.is_drained) {
+            return Ok(Some(explained));
+        }
+        let drained = workers.iter().map(|worker| worker.name.to_string()).collect();
+        Ok(Some(explained.without_workers(drained)))
     }
 }

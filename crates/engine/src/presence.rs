@@ -35,9 +35,9 @@ impl Worker {
         self.waiting > 0 || self.leases > 0 || now.since(self.last_seen) < PRESENT_MS
     }
 
-    /// Whether it would take this work.
-    pub(crate) fn takes(&self, work: &Ready) -> bool {
-        !self.is_drained && fits(&self.offers, work)
+    /// Whether it takes such work when it is not drained.
+    pub(crate) fn could_take(&self, work: &Ready) -> bool {
+        fits(&self.offers, work)
     }
 }
 

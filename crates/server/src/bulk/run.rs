@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::task::JoinSet;
 use windrow_core::find::{self, Listed};
 use windrow_core::note::Expects;
-use windrow_core::ports::StoreError;
+use windrow_core::ports::{Store as _, StoreError};
 use windrow_core::{Item, Refusal, RequestId};
 use windrow_engine::{Clock as _, Failure};
 
@@ -88,7 +88,7 @@ impl Document {
 /// Does an operation to its end, or until the server stops or somebody else has it.
 async fn work(app: &Arc<App>, mut kept: Kept) -> Result<(), Failure> {
     let filter = match kept.document.filter.to_core() {
-        Ok(filter) => filter,
+        Ok(filter) => Arc::new(filter),
         Err(refusal) => {
             kept.document.message = Some(refusal.to_string());
             kept.document.end(Stand::Failed, app.queue.for_the_server().clock().now());
@@ -105,7 +105,7 @@ async fn work(app: &Arc<App>, mut kept: Kept) -> Result<(), Failure> {
         } else {
             let page = slice(app, &filter, &kept.document).await?;
             kept.document.matched += page.items.len() as u64;
-            let is_whole = kept.document.dry_run || act(app, &mut kept, page.items).await;
+            let is_whole = kept.document.dry_run || act(app, &mut kept, &filter, page.items).await;
             if !is_whole && app.is_stopping() {
                 // What is not written down is done once more by whoever goes on.
                 return Ok(());
@@ -159,7 +159,12 @@ async fn save(app: &App, kept: &mut Kept) -> Result<bool, Failure> {
 
 /// Does the verb to each item of a slice, all at once, so that the store writes them together. What
 /// the store did not do is tried again; says whether all was answered for in the end.
-async fn act(app: &Arc<App>, kept: &mut Kept, items: Vec<Listed>) -> bool {
+async fn act(
+    app: &Arc<App>,
+    kept: &mut Kept,
+    filter: &Arc<find::Filter>,
+    items: Vec<Listed>,
+) -> bool {
     let document = Arc::new(kept.document.clone());
     let mut left: Vec<Item> = items.iter().map(|listed| listed.item).collect();
     for _ in 0..TRIES {
@@ -169,11 +174,17 @@ async fn act(app: &Arc<App>, kept: &mut Kept, items: Vec<Listed>) -> bool {
         let mut under_way = JoinSet::new();
         for item in std::mem::take(&mut left) {
             let (app, document) = (Arc::clone(app), Arc::clone(&document));
-            let request = request(&kept.name, &item);
-            let one = async move {
-                (item, one(app.queue.for_the_server(), &document, &item, request).await)
-            };
-            under_way.spawn(one);
+            let (filter, request) = (Arc::clone(filter), request(&kept.name, &item));
+            under_way.spawn(async move {
+                let queue = app.queue.for_the_server();
+                let answered = match one(queue, &document, &item, request).await {
+                    Err(Failure::Refused(refusal)) if document.verb == Verb::Delete => {
+                        goes_with_its_root(queue, &filter, &item, refusal).await
+                    }
+                    answered => answered,
+                };
+                (item, answered)
+            });
         }
         while let Some(ended) = under_way.join_next().await {
             match ended {
@@ -227,4 +238,31 @@ async fn one(
             queue.retry(item.id, mode, from_stage, Some(request)).await.map(drop)
         }
     }
+}
+
+/// What is part of a tree is not deleted by itself, but with its root, which may be admitted too:
+/// then the one is answered as the other is. Otherwise it is refused as it was.
+async fn goes_with_its_root(
+    queue: &Queue,
+    filter: &find::Filter,
+    item: &Item,
+    refusal: Refusal,
+) -> Result<(), Failure> {
+    match refusal {
+        // It went with its root already.
+        Refusal::NotFound { .. } => return Ok(()),
+        Refusal::NotARoot { .. } => {}
+        refusal => return Err(refusal.into()),
+    }
+    let mut place = item.place;
+    while let Some(inside) = place {
+        let Some(above) = queue.store().inspect(inside.parent).await? else { return Ok(()) };
+        place = above.item.place;
+        if place.is_none() && filter.admits(&above) {
+            let (item, status) = (above.item.id, above.item.status());
+            let live = Refusal::StillLive { item, status };
+            return if above.item.is_done() { Ok(()) } else { Err(live.into()) };
+        }
+    }
+    Err(refusal.into())
 }

@@ -198,8 +198,11 @@ async fn by_id(target: &Target, which: &Which, verb: &Verb) -> anyhow::Result<()
         } else if which.dry_run {
             writeln!(out, "{id} {} would be {}", text(&told.seen, "status"), verb.done)?;
         } else {
-            by_id_done(&mut out, verb, id, &told.seen)?;
+            by_id_done(&mut out, verb, id, &told.seen, target)?;
         }
+    }
+    if verb.name == "cancel" && !which.dry_run {
+        target.ends_trees().await?;
     }
     match (refused, which.words.len()) {
         (0, _) => Ok(()),
@@ -213,11 +216,12 @@ fn by_id_done(
     verb: &Verb,
     id: &str,
     told: &Value,
+    target: &Target,
 ) -> std::io::Result<()> {
     let new = told["id"].as_str().filter(|new| *new != id);
     match new {
         Some(new) => writeln!(out, "{id} {} as {new}", verb.done),
-        None if told["ongoing"] == true => {
+        None if told["ongoing"] == true && !matches!(target, Target::Here(_)) => {
             writeln!(out, "{id} {}; its children follow", verb.done)
         }
         None => writeln!(out, "{id} {}", verb.done),
@@ -250,6 +254,9 @@ async fn many(target: &Target, which: &Which, verb: &Verb, filter: &str) -> anyh
     let told = operation(target, verb.of_many(filter, which.all, false)?, bar.as_ref()).await?;
     if let Some(bar) = bar {
         bar.finish_and_clear();
+    }
+    if verb.name == "cancel" {
+        target.ends_trees().await?;
     }
     if which.reach.json {
         told.print(&mut out)?;

@@ -13,6 +13,7 @@ use windrow_store::embedded::disk::{Disk, LockError, Patience, RealDisk};
 use windrow_store::embedded::log::LogError;
 use windrow_store::embedded::{OpenError, SnapshotError, holds_store};
 
+use super::exit::{Exit, Stop};
 use super::reach::server_of;
 
 /// The file in which a running server says where it is.
@@ -125,7 +126,9 @@ pub(crate) fn to_open(path: &Path) -> anyhow::Result<RealDisk> {
 fn untouched(path: &Path, error: &io::Error) -> anyhow::Error {
     let path = path.display();
     match error.kind() {
-        io::ErrorKind::NotFound => anyhow::anyhow!("{path} does not exist"),
+        io::ErrorKind::NotFound => {
+            Stop::new(Exit::NotFound, format!("{path} does not exist")).into()
+        }
         io::ErrorKind::PermissionDenied => {
             anyhow::anyhow!("{path}: permission denied; run this as the user whose store it is")
         }

@@ -178,8 +178,14 @@ impl Payload {
             return Ok(Payload::in_bytes(bytes));
         }
         if let Some(path) = said.strip_prefix('@') {
-            let bytes = std::fs::read(path);
-            return Ok(Payload::in_bytes(bytes.with_context(|| path.to_owned())?));
+            let bytes = std::fs::read(path).map_err(|error| {
+                let exit = match error.kind() {
+                    std::io::ErrorKind::NotFound => Exit::NotFound,
+                    _ => Exit::Failed,
+                };
+                Stop::new(exit, format!("{path}: {error}; nothing was written"))
+            })?;
+            return Ok(Payload::in_bytes(bytes));
         }
         let is_json = Json::read(said.trim().as_bytes()).is_some();
         if !is_json && said.trim_start().starts_with(['{', '[', '"']) {

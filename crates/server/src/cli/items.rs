@@ -161,7 +161,10 @@ pub(super) fn explained(said: &Value) -> Vec<String> {
     let mut lines = vec![format!("{} is {}", text(said, "id"), text(said, "status"))];
     for why in said["reasons"].as_array().into_iter().flatten() {
         let (code, until) = (text(why, "code"), text(why, "unblocked_by"));
-        lines.push(format!("  {code}; waits for {until}"));
+        lines.push(match code {
+            "ended" => format!("  {code}; {until} runs it again"),
+            _ => format!("  {code}; waits for {until}"),
+        });
     }
     if let Some(message) = said["error"]["message"].as_str() {
         lines.push(format!("  last error ({}): {message}", text(&said["error"], "class")));

@@ -76,7 +76,8 @@ struct Named {
 
 #[derive(clap::Args, Debug)]
 struct NewSchedule {
-    /// When, as minute, hour, day, month and weekday: '0 3 * * *'.
+    /// When, as minute, hour, day, month and weekday: '0 3 * * *' is every night at three, and
+    /// '*/5 * * * *' every five minutes.
     #[arg(long)]
     cron: String,
     /// By whose clock, such as Europe/Berlin; UTC by default.
@@ -116,7 +117,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         Command::List { tenant, reach } => list(tenant.as_deref(), reach),
         Command::Show { named } => asked(named, Ask::get(&["schedules", &named.name]), printed),
         Command::Put { put } => asked(&put.named, put.ask()?, |out, told| {
-            say("the schedule is kept");
+            say("the schedule is kept, and runs while a server does");
             printed(out, told)
         }),
         Command::Delete { named } => {

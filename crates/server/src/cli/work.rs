@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde::Serialize;
+use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use windrow_client::http::Client;
@@ -21,7 +22,7 @@ use windrow_core::trail::Ending;
 
 use super::exit::{Exit, Stop, exit_of};
 use super::reach::{Ask, Reach, Target};
-use super::show::{duration_ms, say};
+use super::show::{duration_ms, lease_ms, say, text};
 use super::{counted, with_target};
 use crate::workers::InStore;
 use crate::workers::hand::{Did, Done};
@@ -87,7 +88,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "TIME", value_parser = duration_ms)]
     timeout: Option<u64>,
     /// How long an item stays ours after the last heartbeat; there are three in that time.
-    #[arg(long, value_name = "TIME", value_parser = duration_ms, default_value = "1m")]
+    #[arg(long, value_name = "TIME", value_parser = lease_ms, default_value = "1m")]
     lease: u64,
     /// How long commands may go on after Ctrl-C or SIGTERM before they are asked to end.
     #[arg(long, value_name = "TIME", value_parser = duration_ms, default_value = "0s")]
@@ -138,7 +139,7 @@ pub(super) fn is_there(program: &str) -> bool {
 impl Args {
     fn declared(&self) -> Declared {
         let names = |names: &[String]| names.iter().map(|name| name.as_str().into()).collect();
-        let lease = Duration::from_millis(self.lease.max(1_000));
+        let lease = Duration::from_millis(self.lease);
         Declared {
             name: self.worker.clone().unwrap_or_else(default_name).into(),
             queues: names(&self.queues),
@@ -169,7 +170,13 @@ pub(super) struct Crew {
 impl Crew {
     pub(super) async fn work(self, target: &Target) -> anyhow::Result<()> {
         // Whoever cannot be reached, or lets nobody in, says so before anything is taken.
-        target.ask(Ask::get(&["workers"])).await?;
+        let present: Vec<Value> = target.read(Ask::get(&["workers"])).await?;
+        for worker in present.iter().filter(|worker| worker["drained"] == true) {
+            let name = text(worker, "name");
+            if self.workers.iter().any(|ours| *ours.name == *name) {
+                say(&format!("{name} is drained: it gets nothing until `windrow drain --resume`"));
+            }
+        }
         target.keeps_time();
         match target {
             Target::Here(here) => {

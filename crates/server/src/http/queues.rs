@@ -6,7 +6,10 @@ use axum::extract::Request;
 use axum::{Extension, Json};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use windrow_core::ports::Store as _;
+use windrow_core::vitals::Standing;
 use windrow_core::{Refusal, command};
+use windrow_engine::Clock as _;
 use windrow_wire::bounds::plain;
 use windrow_wire::settings::Settings;
 
@@ -43,9 +46,13 @@ pub(super) async fn pause(
     Read(scope): Read<Scope>,
 ) -> Result<(Extension<Targets>, Json<Stands>), Failed> {
     let (targets, scope) = (scope.targets(), scope.of(queue)?);
-    let queue = Arc::clone(&scope.queue);
+    let (queue, stage) = (Arc::clone(&scope.queue), scope.stage.clone());
     scoped.pause(scope).await?;
-    Ok((targets, stands(&scoped, &queue).await?))
+    let mut stands = stands(&scoped, &queue).await?;
+    if let Some(stage) = stage.filter(|_| stands.note.is_none()) {
+        stands.0.note = is_empty(&scoped, &queue, &stage).await?;
+    }
+    Ok((targets, stands))
 }
 
 pub(super) async fn resume(
@@ -78,6 +85,15 @@ async fn stands(scoped: &Scoped, queue: &str) -> Result<Json<Stands>, Failed> {
     let note = (!is_used).then(|| format!("no item of queue {queue:?} is here"));
     let paused = scoped.paused(queue).await?.iter().map(Paused::from).collect();
     Ok(Json(Stands { done: true, paused, note }))
+}
+
+/// A word if no item is in a stage: its name may be a slip, too.
+async fn is_empty(scoped: &Scoped, queue: &str, stage: &str) -> Result<Option<String>, Failed> {
+    let all = scoped.whole()?;
+    let stages = all.store().stages(all.clock().now(), 1).await?;
+    let is_it = |of: &Standing| *of.queue == *queue && *of.stage == *stage;
+    let note = format!("no item of queue {queue:?} is in stage {stage:?} now");
+    Ok((!stages.iter().any(is_it)).then_some(note))
 }
 
 pub(super) async fn configure(

@@ -111,8 +111,10 @@ impl Talk {
         let vat = &mut self.vat;
         if let Err(end) = self.incoming.take(bytes, |heard| vat.hear(heard)) {
             self.is_over = true;
-            if let End::Ours(why) = end {
-                self.vat.abort(&why);
+            match end {
+                End::Ours(_) if is_http(bytes) => self.vat.out.extend_from_slice(STRAYED),
+                End::Ours(why) => self.vat.abort(&why),
+                End::Theirs => {}
             }
         }
         let (now, reader) = (Instant::now(), Rc::as_ptr(&self.meter));
@@ -194,6 +196,22 @@ impl Future for Talk {
             }
         }
     }
+}
+
+/// For whoever speaks HTTP here.
+const STRAYED: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
+    content-type: application/problem+json\r\n\
+    content-length: 119\r\n\
+    connection: close\r\n\r\n\
+    {\"status\":400,\"code\":\"malformed\",\"detail\":\"this is the port of RPC; HTTP is at \
+    another, which is 7117 if nobody chose\"}";
+
+/// Whether this begins a request over HTTP, which is no message of RPC: as the number of its
+/// segments a method is far too large.
+fn is_http(bytes: &[u8]) -> bool {
+    let methods: [&[u8]; 7] =
+        [b"GET ", b"PUT ", b"POST ", b"HEAD ", b"PATCH ", b"DELETE ", b"OPTIONS "];
+    methods.iter().any(|method| bytes.starts_with(method))
 }
 
 /// What a connection holds and since when it waits.

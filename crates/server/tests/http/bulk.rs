@@ -92,6 +92,37 @@ fn everything_that_a_filter_admits_is_retried_prioritised_cancelled_and_deleted(
 }
 
 #[test]
+fn what_is_below_a_root_is_deleted_with_it_or_refused_as_it_is() {
+    let data = Data::new("trees");
+    let server = Server::start(&data.0);
+    for _ in 0..2 {
+        server.enqueue(json!({"kind": "document"}));
+        let grant = server.claim(json!({"kinds": ["document"], "worker": "w"}));
+        let children = json!([{"ordinal": 0, "kind": "page"}, {"ordinal": 1, "kind": "page"}]);
+        let id = &grant["items"][0]["id"];
+        let split = json!({"items": [{"id": id, "outcome": "split", "children": children}]});
+        let url = format!("/api/v1/leases/{}/settle", grant["lease"].as_str().unwrap());
+        assert_eq!(server.post(&url, &split).json()[0]["ending"], "split");
+    }
+    // Of one tree all has ended, and of the other only one page.
+    let pages = server.claim(json!({"kinds": ["page"], "worker": "w", "max": 3}));
+    let ended: Vec<Value> = pages["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| json!({"id": item["id"], "outcome": "complete"}))
+        .collect();
+    let url = format!("/api/v1/leases/{}/settle", pages["lease"].as_str().unwrap());
+    assert_eq!(server.post(&url, &json!({"items": ended})).status, 200);
+    let pages = done(&server, &json!({"verb": "delete", "filter": "kind:page status:completed"}));
+    assert_eq!(figures(&pages), [3, 0, 3]);
+    assert_eq!(pages["refusals"], json!({"not_a_root": 3}), "their roots are not asked for");
+    let all = done(&server, &json!({"verb": "delete", "all": true}));
+    assert_eq!((figures(&all), &all["refusals"]), ([6, 3, 3], &json!({"still_live": 3})));
+    assert_eq!((stats(&server, "completed"), stats(&server, "pending")), (1, 2));
+}
+
+#[test]
 fn an_operation_that_makes_no_sense_is_refused() {
     let data = Data::new("bulk-refused");
     let server = Server::start(&data.0);

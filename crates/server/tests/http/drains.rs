@@ -55,7 +55,10 @@ fn a_drained_worker_finishes_what_it_has_and_gets_nothing_new() {
     let url = format!("/api/v1/leases/{}/settle", grant["lease"].as_str().unwrap());
     assert_eq!(server.post(&url, &done).json()[0]["ending"], "completed");
     let explained = server.get(&format!("/api/v1/queue/{id}/explain"));
-    assert!(explained.text.contains("no_worker"), "{}", explained.text);
+    let why = &explained.json()["reasons"][0];
+    let resume = "resuming worker \"vm/ocr\", which is drained, or a worker that claims";
+    assert_eq!(why["code"], "no_worker");
+    assert!(why["unblocked_by"].as_str().unwrap().starts_with(resume), "{why}");
 
     let resumed = server.post(&format!("{VM}/resume"), &json!({})).json();
     assert_eq!(resumed, json!({"done": true}));

@@ -1,7 +1,7 @@
 //! Frames that no client would send: the server bears them, and nobody else notices.
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::net::Shutdown;
 
 use capnp_rpc::rpc_capnp::{call, message, return_};
@@ -272,6 +272,23 @@ fn frames_that_cannot_be_meant_harm_nobody() {
     });
     let said = server.said();
     assert!(!said.contains("panicked"), "{said}");
+}
+
+#[test]
+fn whoever_speaks_http_is_sent_to_the_other_port() {
+    let data = Data::new("strayed");
+    let server = Server::start(&data.0);
+    for method in ["GET", "POST", "DELETE"] {
+        let mut stream = server.raw();
+        write!(stream, "{method} /api/v1/health HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+        let mut said = String::new();
+        stream.read_to_string(&mut said).unwrap();
+        let (head, body) = said.split_once("\r\n\r\n").expect("an answer");
+        assert!(head.starts_with("HTTP/1.1 400 "), "{said}");
+        assert!(head.contains(&format!("content-length: {}\r\n", body.len())), "{said}");
+        let problem: serde_json::Value = serde_json::from_str(body).unwrap();
+        assert!(problem["detail"].as_str().unwrap().contains("7117"), "{problem}");
+    }
 }
 
 #[test]

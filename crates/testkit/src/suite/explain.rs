@@ -137,16 +137,16 @@ cases! {
 
     fn without_a_present_worker_nobody_comes(bed) {
         let id = bed.add(item());
-        let said = bed.explain(id).with_workers(false);
-        assert_eq!(said.reasons, [Reason::NoWorker]);
+        let said = bed.explain(id).without_workers(Vec::new());
+        assert_eq!(said.reasons, [Reason::NoWorker { drained: Vec::new() }]);
         let want = "a worker that claims its queue, stage and kind";
         assert_eq!(
             (said.reasons[0].code(), said.reasons[0].unblocked_by()),
             ("no_worker", want.into())
         );
-        assert_eq!(bed.explain(id).with_workers(true).reasons, [Reason::NextInLine]);
+        assert_eq!(bed.explain(id).reasons, [Reason::NextInLine]);
         bed.take();
-        assert_eq!(bed.explain(id).with_workers(false).reasons[0].code(), "in_hand");
+        assert_eq!(bed.explain(id).without_workers(Vec::new()).reasons[0].code(), "in_hand");
     }
 
     fn an_ended_item_waits_for_nothing_but_a_retry(bed) {
@@ -178,7 +178,7 @@ cases! {
             "too_much_ahead",
         ];
         assert_eq!(bed.why(id), want);
-        let said = bed.explain(id).with_workers(false);
+        let said = bed.explain(id).without_workers(Vec::new());
         let codes: Vec<_> = said.reasons.iter().map(Reason::code).collect();
         assert_eq!(codes[4..], ["resource_closed", "no_worker", "too_much_ahead"]);
     }

@@ -28,6 +28,7 @@ use windrow_store::embedded::blobs::DIRECTORY;
 use windrow_store::embedded::disk::RealDisk;
 
 use super::at;
+use crate::cli::exit::{Exit, Stop};
 
 const LIST: &str = "backup.json";
 const TEMPORARY: &str = "backup.tmp";
@@ -95,8 +96,9 @@ impl Point {
 impl Archive {
     /// Opens a directory that holds backups.
     pub(super) fn open(dir: &Path) -> anyhow::Result<Archive> {
-        let list = read(dir)?.with_context(|| {
-            format!("{} holds no backup; `windrow backup DIR` makes one", dir.display())
+        let list = read(dir)?.ok_or_else(|| {
+            let none = "holds no backup; `windrow backup DIR` makes one";
+            Stop::new(Exit::NotFound, format!("{} {none}", dir.display()))
         })?;
         Ok(Archive { dir: dir.to_owned(), list, _lock: None })
     }

@@ -5,7 +5,6 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
 use windrow_client::http::Client;
 use windrow_client::{Options, Token};
 use windrow_store::embedded::disk::LockError;
@@ -156,8 +155,10 @@ fn connected(
 /// The token, from the nearest place that has one.
 fn token(named: Option<&Path>, of_profile: Option<PathBuf>) -> anyhow::Result<Option<Token>> {
     let in_file = |path: &Path| {
-        let text = std::fs::read_to_string(path);
-        text.with_context(|| format!("the token cannot be read from {}", path.display()))
+        std::fs::read_to_string(path).map_err(|error| {
+            let path = path.display();
+            Stop::usage(format!("the token cannot be read from {path}: {error}"))
+        })
     };
     let text = match (named, variable("WINDROW_TOKEN")) {
         (Some(path), _) => Some(in_file(path)?),

@@ -179,6 +179,18 @@ impl Target {
         }
     }
 
+    /// Ends what is below items that were cancelled. A server does so by itself, and soon.
+    pub(super) async fn ends_trees(&self) -> Result<(), Stop> {
+        while let Target::Here(here) = self {
+            let (_, body) = here.hand().ask(Ask::post(&["sweep"])).await?;
+            let swept: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
+            if swept["more"] != true {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// Lets happen what happens by itself as time passes, for as long as this command lasts.
     pub(super) fn keeps_time(&self) {
         if let Target::Here(here) = self {

@@ -12,7 +12,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 pub(super) use table::{Cell, Table};
-pub(crate) use time::{age, duration_ms, moment, now, span};
+pub(crate) use time::{age, duration_ms, lease_ms, moment, now, span};
 
 use super::exit::{Exit, Stop};
 

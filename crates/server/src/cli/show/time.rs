@@ -61,6 +61,13 @@ pub(crate) fn duration_ms(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "is more than a hundred years; leave it out instead".to_owned())
 }
 
+/// How long a lease lasts that is renewed by whoever has it: long enough for that.
+pub(crate) fn lease_ms(text: &str) -> Result<u64, String> {
+    let long_enough = |ms: &u64| *ms >= 1_000;
+    let short = || "is shorter than 1s, in which nobody can renew it".to_owned();
+    duration_ms(text).and_then(|ms| Some(ms).filter(long_enough).ok_or_else(short))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
