@@ -118,6 +118,8 @@ pub(super) struct Held {
     has_backlog: bool,
     /// The last claim got nothing.
     is_dry: bool,
+    /// About how long a handler takes; none has ended yet if there is nothing.
+    took: Option<Duration>,
     /// Nothing is left to claim, and nothing in hand.
     pub(super) is_drained: bool,
     pub(super) is_closed: bool,
@@ -170,6 +172,7 @@ impl Held {
             asked: 0,
             has_backlog: false,
             is_dry: false,
+            took: None,
             is_drained: false,
             is_closed: false,
             endings: Endings::default(),
@@ -289,6 +292,7 @@ impl Held {
     /// whether a settler must look at it.
     fn end(&mut self, ended: Ended, now: Instant) -> bool {
         let Ended { place, told, took } = ended;
+        self.took = Some(self.took.map_or(took, |before| (before * 7 + took) / 8));
         let Some(lease) = self.leases.get_mut(&place.lease) else { return false };
         let item = &mut lease.items[place.at];
         match item.state {
@@ -321,6 +325,12 @@ impl Held {
             None => lease.progress.push((place.at, progress)),
         }
         true
+    }
+
+    /// Whether handlers are so quick that one thread does what is claimed at once sooner than
+    /// others are woken.
+    pub(super) fn is_quick(&self) -> bool {
+        self.took.is_some_and(|took| took < QUICK / 10)
     }
 
     pub(super) fn has_work(&self) -> bool {

@@ -41,12 +41,45 @@ struct Inside {
     held: Held,
     /// Where slots wait for an item.
     benches: Vec<Arc<Bench>>,
-    /// How many wait for room, and how many for quiet. Each is called for what it waits for alone:
-    /// with handlers that are quick, something ends all the time.
+    /// How many wait for room, and whether somebody waits for quiet. Each is called for what it
+    /// waits for alone: with handlers that are quick, something ends all the time.
     room_waiting: usize,
-    quiet_waiting: usize,
+    quiet_is_awaited: bool,
     /// The heart has nothing to wait for.
     heart_rests: bool,
+    /// Only one bench was called, because handlers are quick; when the others are, if something is
+    /// still to be done.
+    others_at: Option<Instant>,
+}
+
+/// After how long benches are called that were not at first: the one that was may be blocked.
+const OTHERS: Duration = Duration::from_millis(2);
+
+impl Inside {
+    /// Calls who is to work on so many items: somebody on every bench, since nobody knows on which
+    /// of them a thread is blocked, or on one if that is quick. Says whether the heart must look
+    /// after the others.
+    fn call(&mut self, items: usize, now: Instant) -> bool {
+        let waits = |bench: &&Arc<Bench>| bench.waiting.load(Ordering::Relaxed) > 0;
+        if self.held.is_quick()
+            && let Some(first) = self.benches.iter().find(waits)
+        {
+            first.call(items);
+            return self.others_at.replace(self.others_at.unwrap_or(now + OTHERS)).is_none();
+        }
+        self.benches.iter().for_each(|bench| bench.call(items));
+        false
+    }
+
+    /// Calls those who were not called at first, if it is time. Says when it will be.
+    fn call_others(&mut self, now: Instant) -> Option<Instant> {
+        let at = self.others_at.filter(|at| *at > now);
+        if self.others_at.is_some() && at.is_none() && self.held.has_work() {
+            self.benches.iter().for_each(|bench| bench.call(usize::MAX));
+        }
+        self.others_at = at;
+        at
+    }
 }
 
 /// Where slots wait of which any can begin when another can: all threads that do nothing else, or
@@ -87,8 +120,9 @@ impl Hand {
             held,
             benches: Vec::new(),
             room_waiting: 0,
-            quiet_waiting: 0,
+            quiet_is_awaited: false,
             heart_rests: false,
+            others_at: None,
         };
         Hand {
             inside: Mutex::new(inside),
@@ -127,11 +161,10 @@ impl Hand {
         inside.held.answered(ask, Some(items.len()));
         let is_taken = !inside.held.is_closed || items.is_empty();
         if let Some(lease) = lease.filter(|_| is_taken && !items.is_empty()) {
-            let count = items.len();
-            inside.held.add(lease, items, Instant::now());
-            // On every bench: nobody knows on which of them a thread is blocked.
-            inside.benches.iter().for_each(|bench| bench.call(count));
-            if std::mem::take(&mut inside.heart_rests) {
+            let (count, now) = (items.len(), Instant::now());
+            inside.held.add(lease, items, now);
+            let must_look = inside.call(count, now);
+            if std::mem::take(&mut inside.heart_rests) || must_look {
                 self.beat.notify_one();
             }
         }
@@ -240,8 +273,10 @@ impl Hand {
             let mut woken = pin!(self.beat.notified());
             woken.as_mut().enable();
             let beat = {
-                let mut inside = self.inside.lock();
-                let beat = inside.held.beat(Instant::now())?;
+                let (mut inside, now) = (self.inside.lock(), Instant::now());
+                let mut beat = inside.held.beat(now)?;
+                let others = inside.call_others(now);
+                beat.until = [beat.until, others].into_iter().flatten().min();
                 inside.heart_rests = beat.until.is_none();
                 beat
             };
@@ -309,7 +344,7 @@ impl Hand {
         let quiet = self.until(&self.quiet, |inside| {
             let held = &inside.held;
             let is_quiet = if at_all { held.is_idle() } else { !held.is_running() };
-            inside.quiet_waiting += usize::from(!is_quiet);
+            inside.quiet_is_awaited |= !is_quiet;
             is_quiet.then_some(())
         });
         // What is not quiet by then is handed back, or let go.
@@ -318,8 +353,10 @@ impl Hand {
 
     /// Waits until there is nothing left to claim, and nothing in hand; or until it is closed.
     pub(super) async fn drained(&self) {
-        let is_over = |inside: &mut Inside| inside.held.is_drained || inside.held.is_closed;
-        self.until(&self.end, |inside| is_over(inside).then_some(())).await;
+        self.until(&self.end, |Inside { held, .. }| {
+            (held.is_drained || held.is_closed).then_some(())
+        })
+        .await;
     }
 
     pub(super) fn endings(&self) -> Endings {
@@ -349,8 +386,8 @@ impl Hand {
             inside.room_waiting -= 1;
             self.room.notify_one();
         }
-        if inside.quiet_waiting > 0 && !held.is_running() {
-            inside.quiet_waiting = 0;
+        if inside.quiet_is_awaited && !held.is_running() {
+            inside.quiet_is_awaited = false;
             self.quiet.notify_waiters();
         }
         if held.is_over() {
@@ -361,7 +398,7 @@ impl Hand {
 
     fn tell_all(&self) {
         let mut inside = self.inside.lock();
-        (inside.room_waiting, inside.quiet_waiting) = (0, 0);
+        (inside.room_waiting, inside.quiet_is_awaited) = (0, false);
         for bench in &inside.benches {
             bench.waiting.store(0, Ordering::Relaxed);
             bench.work.notify_waiters();
@@ -383,12 +420,47 @@ mod tests {
 
     use windrow_core::item::Body;
 
+    use super::super::outcome::Told;
     use super::*;
 
     fn work(id: u128) -> Work {
         let body = Body::new("t", "q");
         let (stage, input, parent) = ("one".into(), None, None);
         Work { id: ItemId(id), body, stage, attempt: 1, priority: 5, parent, input }
+    }
+
+    #[tokio::test]
+    async fn quick_handlers_are_called_on_one_bench_and_the_others_if_that_is_blocked() {
+        let lease = Duration::from_secs(30);
+        let hand = Hand::new(Bounds { items: 4, batch: 1, lease, drains: false });
+        // One ends at once, so that they are known to be quick.
+        let ask = hand.ask().await.expect("there is room");
+        assert!(hand.take(ask, Some((LeaseId(1), vec![work(1)]))));
+        let Next::Work(Claimed { place, .. }) = hand.next(None, Instant::now()) else {
+            panic!("there is an item");
+        };
+        let told = Told::of(windrow_core::command::Outcome::complete());
+        let ended = Ended { place, told, took: Duration::from_micros(1) };
+        assert!(matches!(hand.next(Some(ended), Instant::now()), Next::Wait));
+        let (blocked, free) = (hand.bench(), hand.bench());
+        let (mut first, mut second) = (pin!(hand.work(&blocked)), pin!(hand.work(&free)));
+        let is_pending = poll_fn(|context| {
+            let pending = [first.as_mut().poll(context), second.as_mut().poll(context)];
+            Poll::Ready(pending.iter().all(Poll::is_pending))
+        });
+        assert!(is_pending.await);
+        let ask = hand.ask().await.expect("there is room");
+        assert!(hand.take(ask, Some((LeaseId(2), vec![work(2)]))));
+        let is_called = poll_fn(|context| Poll::Ready(second.as_mut().poll(context).is_ready()));
+        assert!(!is_called.await, "the first is enough");
+        // Nobody polls that one. The heart finds that there is still something to do.
+        let heart = async { while hand.beat().await.is_some() {} };
+        tokio::select! {
+            called = tokio::time::timeout(lease, second) => called.expect("it is called too"),
+            () = heart => panic!("it goes on"),
+        }
+        assert!(matches!(hand.next(None, Instant::now()), Next::Work(_)));
+        first.await;
     }
 
     #[tokio::test]
