@@ -1,7 +1,9 @@
 //! Presence: which workers are there, and what they offer to do.
 //!
 //! A worker is present while it has an open claim or a live lease, and for a minute after it was
-//! last seen. Leases are the store's to know; the rest is kept here.
+//! last seen. Leases are the store's to know; the rest is kept here. One name may claim several
+//! things in turn, or be that of several threads: each is remembered as long, and all of them while
+//! it holds a lease, since a lease does not say which claim brought it.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -24,60 +26,94 @@ pub struct Worker {
     pub waiting: usize,
     /// Live leases.
     pub leases: usize,
-    /// What it claimed last.
-    pub offers: Arc<Claim>,
+    /// What it claims, the latest first.
+    pub offers: Vec<Arc<Claim>>,
     /// It is handed nothing new.
     pub is_drained: bool,
 }
 
 impl Worker {
-    fn is_present(&self, now: Timestamp) -> bool {
-        self.waiting > 0 || self.leases > 0 || now.since(self.last_seen) < PRESENT_MS
-    }
-
     /// Whether it takes such work when it is not drained.
     pub(crate) fn could_take(&self, work: &Ready) -> bool {
-        fits(&self.offers, work)
+        self.offers.iter().any(|offer| fits(offer, work))
+    }
+}
+
+/// What a worker claims and is remembered of at once.
+const OFFERS_MAX: usize = 32;
+
+/// Something that a worker claims.
+#[derive(Debug)]
+struct Offer {
+    claim: Arc<Claim>,
+    last_seen: Timestamp,
+    /// Claims that wait for work now.
+    waiting: usize,
+}
+
+impl Offer {
+    fn is_present(&self, now: Timestamp) -> bool {
+        self.waiting > 0 || now.since(self.last_seen) < PRESENT_MS
+    }
+
+    fn is_for_same(&self, claim: &Claim) -> bool {
+        let ours = &*self.claim;
+        (&ours.queues, &ours.stages) == (&claim.queues, &claim.stages)
+            && (&ours.kinds, &ours.tenants) == (&claim.kinds, &claim.tenants)
     }
 }
 
 /// The workers that were seen lately.
 #[derive(Debug, Default)]
 pub struct Presence {
-    workers: Mutex<BTreeMap<Arc<str>, Worker>>,
+    /// What each worker offers, the latest last.
+    workers: Mutex<BTreeMap<Arc<str>, Vec<Offer>>>,
 }
 
 impl Presence {
     /// A worker claims. As long as what this gives is kept, the claim is open.
     pub(crate) fn claiming(&self, claim: &Arc<Claim>, now: Timestamp) -> OpenClaim<'_> {
         let mut workers = self.workers.lock();
-        let worker = workers.entry(claim.worker.clone()).or_insert_with(|| Worker {
-            name: claim.worker.clone(),
-            last_seen: now,
-            waiting: 0,
-            leases: 0,
-            offers: Arc::clone(claim),
-            is_drained: false,
-        });
-        worker.last_seen = now;
-        worker.offers = Arc::clone(claim);
-        worker.waiting += 1;
-        OpenClaim { presence: self, worker: claim.worker.clone() }
+        let offers = workers.entry(claim.worker.clone()).or_default();
+        let known = offers.iter().position(|offer| offer.is_for_same(claim));
+        let waiting = known.map_or(0, |at| offers.remove(at).waiting) + 1;
+        if offers.len() >= OFFERS_MAX {
+            offers.remove(0);
+        }
+        offers.push(Offer { claim: Arc::clone(claim), last_seen: now, waiting });
+        OpenClaim { presence: self, claim: Arc::clone(claim) }
     }
 
     /// Forgets workers that are gone; those that hold a lease are not.
     pub(crate) fn forget(&self, leases: &[Lease], now: Timestamp) {
         let holders: HashSet<&Arc<str>> = leases.iter().map(|lease| &lease.worker).collect();
         let mut workers = self.workers.lock();
-        workers.retain(|name, worker| worker.is_present(now) || holders.contains(name));
+        workers.retain(|name, offers| {
+            if !holders.contains(name) {
+                offers.retain(|offer| offer.is_present(now));
+            }
+            !offers.is_empty()
+        });
     }
 
     /// The workers that are present, given the leases that are live.
     pub fn workers(&self, leases: &[Lease], now: Timestamp) -> Vec<Worker> {
         let held = |name: &Arc<str>| leases.iter().filter(|lease| lease.worker == *name).count();
         let workers = self.workers.lock();
-        let known = workers.values().map(|w| Worker { leases: held(&w.name), ..w.clone() });
-        known.filter(|worker| worker.is_present(now)).collect()
+        let present = workers.iter().filter_map(|(name, offers)| {
+            let leases = held(name);
+            let offers = offers.iter().rev();
+            let present = offers.filter(|offer| leases > 0 || offer.is_present(now));
+            Some(Worker {
+                name: Arc::clone(name),
+                last_seen: present.clone().map(|offer| offer.last_seen).max()?,
+                waiting: present.clone().map(|offer| offer.waiting).sum(),
+                leases,
+                offers: present.map(|offer| Arc::clone(&offer.claim)).collect(),
+                is_drained: false,
+            })
+        });
+        present.collect()
     }
 }
 
@@ -85,13 +121,15 @@ impl Presence {
 #[derive(Debug)]
 pub(crate) struct OpenClaim<'a> {
     presence: &'a Presence,
-    worker: Arc<str>,
+    claim: Arc<Claim>,
 }
 
 impl Drop for OpenClaim<'_> {
     fn drop(&mut self) {
-        if let Some(worker) = self.presence.workers.lock().get_mut(&self.worker) {
-            worker.waiting = worker.waiting.saturating_sub(1);
+        let mut workers = self.presence.workers.lock();
+        let offers = workers.get_mut(&self.claim.worker).into_iter().flatten();
+        for offer in offers.filter(|offer| offer.is_for_same(&self.claim)) {
+            offer.waiting = offer.waiting.saturating_sub(1);
         }
     }
 }

@@ -216,6 +216,15 @@ on_both_stores! {
         assert_eq!(reasons(&queue), ["no_worker"]);
         block_on(queue.claim(Claim::new("w", "other", 1), 0, None)).expect("answered");
         assert_eq!(reasons(&queue), ["no_worker"]);
+        // What one name claims in turn is all remembered.
+        block_on(queue.pause(scope())).expect("it is paused");
+        for of in ["q", "other"] {
+            block_on(queue.claim(Claim::new("v", of, 1), 0, None)).expect("answered");
+        }
+        block_on(queue.resume(scope())).expect("it is resumed");
+        assert_eq!(reasons(&queue), ["next_in_line"]);
+        clock.advance(60_000);
+        assert_eq!(reasons(&queue), ["no_worker"]);
         block_on(queue.pause(scope())).expect("it is paused");
         assert!(take(&queue).is_none());
         assert_eq!(reasons(&queue), ["paused"]);

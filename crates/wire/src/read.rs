@@ -87,8 +87,15 @@ fn meant<T: JsonSchema>(text: &str) -> Option<String> {
     if known.is_empty() {
         fields(schemars::schema_for!(T).as_value(), &mut known);
     }
-    let near = nearest(unknown, known.iter().map(String::as_str))?;
-    Some(format!("unknown field `{unknown}`; `{near}` is meant, perhaps"))
+    if let Some(near) = nearest(unknown, known.iter().map(String::as_str)) {
+        return Some(format!("unknown field `{unknown}`; `{near}` is meant, perhaps"));
+    }
+    // What is flattened breaks off here.
+    let breaks_off = text.split(" at line ").next().is_some_and(|said| said.ends_with("expected "));
+    let schema = schemars::schema_for!(T);
+    let all = schema.as_value()["properties"].as_object().filter(|_| breaks_off)?;
+    let all = all.keys().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    Some(format!("unknown field `{unknown}`, expected one of {all}"))
 }
 
 /// The names of all fields in a schema.
@@ -164,6 +171,9 @@ mod tests {
         let settings = |text: &str| object::<Settings>(text.as_bytes()).expect_err(text);
         let meant = "unknown field `max_atempts`; `max_attempts` is meant, perhaps";
         assert!(settings(r#"{"max_atempts":1}"#).ends_with(meant));
+        let none = settings(r#"{"bogus":1}"#);
+        assert!(none.starts_with("unknown field `bogus`, expected one of `"), "{none}");
+        assert!(none.contains(", `max_attempts`") && !none.contains("base_ms"), "{none}");
         let lease = settings(r#"{"max_attempts":5,"lease_ms":"5m"}"#);
         assert!(lease.starts_with("lease_ms: expected a whole number"), "{lease}");
         let backoff = settings(r#"{"backoff":{"bas_ms":1}}"#);

@@ -24,7 +24,7 @@ use windrow_core::command::{
     Answer, Cancelled, Claim, Command, Deleted, Enqueued, Grant, NewItem, Outcome, Renewed,
     Request, Retried, RetryMode, Scope, Settled,
 };
-use windrow_core::explain::Explanation;
+use windrow_core::explain::{Explanation, Reason};
 use windrow_core::find;
 use windrow_core::item::{State, Status};
 use windrow_core::note::{Expects, Note, WriteNote};
@@ -374,7 +374,17 @@ impl Scoped {
         if !self.is_there(id).await? {
             return Ok(None);
         }
-        Ok(self.queue.explain(id).await?)
+        let mut explained = self.queue.explain(id).await?;
+        if !self.sees_all() {
+            let known = self.workers().await?;
+            let is_known = |name: &String| known.iter().any(|worker| *worker.name == **name);
+            for reason in explained.iter_mut().flat_map(|explained| &mut explained.reasons) {
+                if let Reason::NoWorker { drained } = reason {
+                    drained.retain(is_known);
+                }
+            }
+        }
+        Ok(explained)
     }
 
     /// Children of an item. They are of its tenant.
@@ -521,13 +531,16 @@ impl Scoped {
         Ok(configured)
     }
 
-    /// The workers that are present; to a caller with a tenant those that work for no other.
+    /// The workers that are present; to a caller with a tenant what they do for no other.
     pub(crate) async fn workers(&self) -> Result<Vec<Worker>, Denied> {
         let mut workers = self.queue.workers().await?;
         if self.caller.tenant.is_some() {
-            workers.retain(|worker| {
-                let tenants = &worker.offers.tenants;
-                !tenants.is_empty() && tenants.iter().all(|tenant| self.sees(tenant))
+            workers.retain_mut(|worker| {
+                worker.offers.retain(|offer| {
+                    let tenants = &offer.tenants;
+                    !tenants.is_empty() && tenants.iter().all(|tenant| self.sees(tenant))
+                });
+                !worker.offers.is_empty()
             });
         }
         Ok(workers)

@@ -93,6 +93,9 @@ pub(crate) struct Document {
     /// Items that the filter admitted so far.
     pub(crate) matched: u64,
     pub(crate) done: u64,
+    /// Items that go with their roots, which come later; they count as done at the end.
+    #[serde(default)]
+    with_root: u64,
     /// Items that were refused, by code.
     pub(crate) refused: BTreeMap<String, u64>,
     pub(crate) started_ms: u64,
@@ -129,6 +132,7 @@ impl Document {
             stand: Stand::Running,
             matched: 0,
             done: 0,
+            with_root: 0,
             refused: BTreeMap::new(),
             started_ms: now.0,
             ended_ms: None,
@@ -151,6 +155,9 @@ impl Document {
     }
 
     fn end(&mut self, stand: Stand, now: Timestamp) {
+        if stand == Stand::Done {
+            self.done += std::mem::take(&mut self.with_root);
+        }
         self.stand = stand;
         self.ended_ms = Some(now.0);
     }

@@ -1,14 +1,16 @@
 //! Running bulk work: one operation at a time, in slices, each written down before the next.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 use tokio::task::JoinSet;
 use windrow_core::find::{self, Listed};
+use windrow_core::item::Status;
 use windrow_core::note::Expects;
 use windrow_core::ports::{Store as _, StoreError};
-use windrow_core::{Item, Refusal, RequestId};
+use windrow_core::{Item, ItemId, Refusal, RequestId};
 use windrow_engine::{Clock as _, Failure};
 
 use super::shelf::{self, Kept};
@@ -171,24 +173,32 @@ async fn act(
         if app.is_stopping() {
             return left.is_empty();
         }
+        if document.verb == Verb::Cancel
+            && let Err(failure) = cancel_above(app.queue.for_the_server(), filter, &left).await
+        {
+            kept.document.message = Some(failure.to_string());
+            rest(app, PAUSE).await;
+            continue;
+        }
         let mut under_way = JoinSet::new();
         for item in std::mem::take(&mut left) {
             let (app, document) = (Arc::clone(app), Arc::clone(&document));
             let (filter, request) = (Arc::clone(filter), request(&kept.name, &item));
             under_way.spawn(async move {
                 let queue = app.queue.for_the_server();
-                let answered = match one(queue, &document, &item, request).await {
+                let did = match one(queue, &document, &item, request).await {
                     Err(Failure::Refused(refusal)) if document.verb == Verb::Delete => {
-                        goes_with_its_root(queue, &filter, &item, refusal).await
+                        with_its_root(queue, &filter, &item, refusal).await
                     }
-                    answered => answered,
+                    answered => answered.map(|()| Did::Done),
                 };
-                (item, answered)
+                (item, did)
             });
         }
         while let Some(ended) = under_way.join_next().await {
             match ended {
-                Ok((_, Ok(()))) => kept.document.done += 1,
+                Ok((_, Ok(Did::Done))) => kept.document.done += 1,
+                Ok((_, Ok(Did::WithRoot))) => kept.document.with_root += 1,
                 Ok((_, Err(Failure::Refused(refusal)))) => kept.document.refuse(&refusal),
                 Ok((item, Err(failure))) => {
                     kept.document.message = Some(failure.to_string());
@@ -224,7 +234,11 @@ async fn one(
     match document.verb {
         Verb::Cancel => {
             let each = queue.cancel(vec![item.id]).await?.pop();
-            each.unwrap_or(Err(gone)).map(drop).map_err(Failure::from)
+            match each.unwrap_or(Err(gone)) {
+                // By somebody else, or with what is above it.
+                Err(Refusal::AlreadyDone { status: Status::Cancelled, .. }) => Ok(()),
+                cancelled => cancelled.map(drop).map_err(Failure::from),
+            }
         }
         Verb::Prioritise => {
             let priority = document.priority.unwrap_or(item.priority);
@@ -240,28 +254,60 @@ async fn one(
     }
 }
 
+/// Cancels what is above these items and to be cancelled too, first: whose children all end goes on
+/// to its next stage.
+async fn cancel_above(queue: &Queue, filter: &find::Filter, items: &[Item]) -> Result<(), Failure> {
+    let parents: HashSet<ItemId> =
+        items.iter().filter_map(|item| Some(item.place?.parent)).collect();
+    let mut highest = HashSet::new();
+    for parent in parents {
+        let (mut next, mut admitted) = (Some(parent), None);
+        while let Some(id) = next {
+            let Some(above) = queue.store().inspect(id).await? else { break };
+            if !above.item.is_done() && filter.admits(&above) {
+                admitted = Some(id);
+            }
+            next = above.item.place.map(|place| place.parent);
+        }
+        highest.extend(admitted);
+    }
+    if !highest.is_empty() {
+        // Refused is only what has ended meanwhile.
+        queue.cancel(highest.into_iter().collect()).await?;
+    }
+    Ok(())
+}
+
+/// What became of an item.
+enum Did {
+    Done,
+    /// It goes with the root of its tree.
+    WithRoot,
+}
+
 /// What is part of a tree is not deleted by itself, but with its root, which may be admitted too:
 /// then the one is answered as the other is. Otherwise it is refused as it was.
-async fn goes_with_its_root(
+async fn with_its_root(
     queue: &Queue,
     filter: &find::Filter,
     item: &Item,
     refusal: Refusal,
-) -> Result<(), Failure> {
+) -> Result<Did, Failure> {
+    let mut place = item.place;
     match refusal {
-        // It went with its root already.
-        Refusal::NotFound { .. } => return Ok(()),
+        // Its root is gone already, and with it all that was below.
+        Refusal::NotFound { .. } if place.is_some() => return Ok(Did::Done),
         Refusal::NotARoot { .. } => {}
         refusal => return Err(refusal.into()),
     }
-    let mut place = item.place;
     while let Some(inside) = place {
-        let Some(above) = queue.store().inspect(inside.parent).await? else { return Ok(()) };
+        let above = queue.store().inspect(inside.parent).await?;
+        let Some(above) = above else { return Ok(Did::Done) };
         place = above.item.place;
         if place.is_none() && filter.admits(&above) {
             let (item, status) = (above.item.id, above.item.status());
             let live = Refusal::StillLive { item, status };
-            return if above.item.is_done() { Ok(()) } else { Err(live.into()) };
+            return if above.item.is_done() { Ok(Did::WithRoot) } else { Err(live.into()) };
         }
     }
     Err(refusal.into())

@@ -177,6 +177,7 @@ fn run(which: &Which, verb: Verb) -> anyhow::Result<()> {
 /// Does it to each item that is named.
 async fn by_id(target: &Target, which: &Which, verb: &Verb) -> anyhow::Result<()> {
     let (mut out, mut refused, mut last) = (std::io::stdout().lock(), 0, None);
+    let mut has_children = false;
     for id in &which.words {
         let ask = if which.dry_run { Ask::get(&["queue", id]) } else { verb.of_one(id)? };
         let body = match target.ask(ask).await {
@@ -193,6 +194,7 @@ async fn by_id(target: &Target, which: &Which, verb: &Verb) -> anyhow::Result<()
             }
         };
         let told = Told::read(&body)?;
+        has_children |= told.seen["ongoing"] == true;
         if which.reach.json {
             told.print(&mut out)?;
         } else if which.dry_run {
@@ -201,7 +203,7 @@ async fn by_id(target: &Target, which: &Which, verb: &Verb) -> anyhow::Result<()
             by_id_done(&mut out, verb, id, &told.seen, target)?;
         }
     }
-    if verb.name == "cancel" && !which.dry_run {
+    if has_children {
         target.ends_trees().await?;
     }
     match (refused, which.words.len()) {
@@ -221,7 +223,7 @@ fn by_id_done(
     let new = told["id"].as_str().filter(|new| *new != id);
     match new {
         Some(new) => writeln!(out, "{id} {} as {new}", verb.done),
-        None if told["ongoing"] == true && !matches!(target, Target::Here(_)) => {
+        None if told["ongoing"] == true && !target.is_alone() => {
             writeln!(out, "{id} {}; its children follow", verb.done)
         }
         None => writeln!(out, "{id} {}", verb.done),
@@ -261,19 +263,23 @@ async fn many(target: &Target, which: &Which, verb: &Verb, filter: &str) -> anyh
     if which.reach.json {
         told.print(&mut out)?;
     }
-    concluded(&mut out, which, verb, &told.seen)
+    concluded(&mut out, which, verb, matched, &told.seen)
 }
 
 fn concluded(
     out: &mut impl std::io::Write,
     which: &Which,
     verb: &Verb,
+    matched: u64,
     told: &Value,
 ) -> anyhow::Result<()> {
     let number = |name: &str| told[name].as_u64().unwrap_or_default();
     let (done, refused) = (counted(number("done"), "item"), number("refused"));
+    // What is below an item that is cancelled may end with it before it is met.
+    let is_all = verb.name != "cancel" || number("done") + refused >= matched;
     if !which.reach.json {
-        writeln!(out, "{done} {}", verb.done)?;
+        let below = if is_all { "" } else { ", with all that is below them" };
+        writeln!(out, "{done} {}{below}", verb.done)?;
     }
     for (code, count) in told["refusals"].as_object().into_iter().flatten() {
         say(&format!("{count} refused: {code}"));

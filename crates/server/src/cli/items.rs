@@ -156,13 +156,19 @@ pub(super) fn explain(args: &Explain) -> anyhow::Result<()> {
     })
 }
 
+/// What is run again as it is; of others a clone is.
+const RESETTABLE: [&str; 2] = ["failed", "cancelled"];
+
 /// Why an item is where it is, in lines.
 pub(super) fn explained(said: &Value) -> Vec<String> {
     let mut lines = vec![format!("{} is {}", text(said, "id"), text(said, "status"))];
     for why in said["reasons"].as_array().into_iter().flatten() {
         let (code, until) = (text(why, "code"), text(why, "unblocked_by"));
         lines.push(match code {
-            "ended" => format!("  {code}; {until} runs it again"),
+            "ended" if RESETTABLE.contains(&text(said, "status")) => {
+                format!("  {code}; {until} runs it again")
+            }
+            "ended" => format!("  {code}; {until} with --clone runs the same again"),
             _ => format!("  {code}; waits for {until}"),
         });
     }

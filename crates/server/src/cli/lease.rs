@@ -252,9 +252,10 @@ pub(super) fn settle(args: &Settle) -> anyhow::Result<()> {
             if let Some(said) = as_flag(text(&told.seen, "detail")).filter(|_| code == "invalid") {
                 return Err(Stop::usage(said).into());
             }
-            let exit = match exit_of(409, code) {
-                Exit::Failed => Exit::Partly,
-                exit => exit,
+            let exit = match (exit_of(409, code), code) {
+                (_, "not_found") => Exit::NotFound,
+                (Exit::Failed, _) => Exit::Partly,
+                (exit, _) => exit,
             };
             return Err(Stop::new(exit, text(&told.seen, "detail")).into());
         }

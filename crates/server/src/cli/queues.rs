@@ -255,6 +255,11 @@ fn scoped(scope: &Scope, verb: &str, done: &str) -> anyhow::Result<()> {
             };
             writeln!(out, "{of}: {done}")?;
         }
+        let still: Vec<String> =
+            told.seen["paused"].as_array().into_iter().flatten().map(part).collect();
+        if verb == "resume" && !still.is_empty() {
+            say(&format!("still paused: {}", still.join(", ")));
+        }
         if told.seen["note"].is_string() {
             say(text(&told.seen, "note"));
         }

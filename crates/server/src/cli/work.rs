@@ -129,11 +129,16 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
 
 /// Whether a program can be started, by its path or by its name.
 pub(super) fn is_there(program: &str) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    let is_program = |path: &Path| {
+        let found = std::fs::metadata(path);
+        found.is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+    };
     if program.contains('/') {
-        return Path::new(program).is_file();
+        return is_program(Path::new(program));
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
-    !program.is_empty() && std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
+    !program.is_empty() && std::env::split_paths(&path).any(|dir| is_program(&dir.join(program)))
 }
 
 impl Args {
@@ -174,7 +179,8 @@ impl Crew {
         for worker in present.iter().filter(|worker| worker["drained"] == true) {
             let name = text(worker, "name");
             if self.workers.iter().any(|ours| *ours.name == *name) {
-                say(&format!("{name} is drained: it gets nothing until `windrow drain --resume`"));
+                let remedy = format!("`windrow drain {name:?} --resume`");
+                say(&format!("{name} is drained: it gets nothing until {remedy}"));
             }
         }
         target.keeps_time();
@@ -244,7 +250,12 @@ impl Crew {
                         hands.abort_all();
                         say("stopped at once: what is in hand comes back when its lease runs out");
                     } else {
-                        say("stopping: items are handed back; a second signal stops at once");
+                        let what = if drain.is_zero() {
+                            "items are handed back"
+                        } else {
+                            "what is in hand may end"
+                        };
+                        say(&format!("stopping: {what}; a second signal stops at once"));
                     }
                 }
             }
@@ -277,7 +288,7 @@ pub(super) fn concluded(refused: Option<Error>, not_well: u64) -> anyhow::Result
 fn is_well(done: &Done) -> bool {
     let is_failure = |outcome: &Outcome| matches!(outcome, Outcome::Fail { .. });
     match &done.did {
-        Did::Settled(_, outcome) => !is_failure(outcome),
+        Did::Settled(_, outcome) => done.not_started.is_none() && !is_failure(outcome),
         Did::Lost(_) | Did::Unknown(_) => false,
     }
 }

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use windrow_core::Timestamp;
 use windrow_core::change::Lease;
-use windrow_core::command::Claim;
 use windrow_core::item::Status;
 use windrow_core::ports::{Count, Store as _, StoreError};
 use windrow_core::vitals::Vitals;
@@ -228,8 +227,9 @@ fn claims(worker: &Worker, queue: &str, stage: Option<&str>) -> bool {
     let takes = |names: &[Arc<str>], name: &str| {
         names.is_empty() || names.iter().any(|known| **known == *name)
     };
-    let Claim { queues, stages, .. } = &*worker.offers;
-    takes(queues, queue) && stage.is_none_or(|stage| takes(stages, stage))
+    worker.offers.iter().any(|offer| {
+        takes(&offer.queues, queue) && stage.is_none_or(|stage| takes(&offer.stages, stage))
+    })
 }
 
 #[cfg(test)]

@@ -87,12 +87,13 @@ async fn stands(scoped: &Scoped, queue: &str) -> Result<Json<Stands>, Failed> {
     Ok(Json(Stands { done: true, paused, note }))
 }
 
-/// A word if no item is in a stage: its name may be a slip, too.
+/// A word if no item is in a stage: its name may be a slip, too. Nothing is said to somebody who
+/// sees only some of them.
 async fn is_empty(scoped: &Scoped, queue: &str, stage: &str) -> Result<Option<String>, Failed> {
-    let all = scoped.whole()?;
+    let Ok(all) = scoped.whole() else { return Ok(None) };
     let stages = all.store().stages(all.clock().now(), 1).await?;
     let is_it = |of: &Standing| *of.queue == *queue && *of.stage == *stage;
-    let note = format!("no item of queue {queue:?} is in stage {stage:?} now");
+    let note = format!("no item of queue {queue:?} waits or runs in stage {stage:?} now");
     Ok((!stages.iter().any(is_it)).then_some(note))
 }
 

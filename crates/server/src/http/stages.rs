@@ -73,8 +73,9 @@ async fn list(scoped: Scoped, Asked(asked): Asked<Where>) -> Result<Json<Vec<Sta
 }
 
 fn takes(worker: &Worker, of: &Standing) -> bool {
-    let stages: &[Arc<str>] = &worker.offers.stages;
-    !worker.is_drained
-        && Claim::takes_from(&worker.offers.queues, &of.queue)
-        && (stages.is_empty() || stages.contains(&of.stage))
+    let takes = |offer: &Arc<Claim>| {
+        Claim::takes_from(&offer.queues, &of.queue)
+            && (offer.stages.is_empty() || offer.stages.contains(&of.stage))
+    };
+    !worker.is_drained && worker.offers.iter().any(takes)
 }

@@ -1,6 +1,6 @@
 //! How it goes: figures, workers, and whether the server is there and ready.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use axum::Json;
@@ -9,6 +9,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use windrow_core::command::Claim;
 use windrow_core::item::Status;
 use windrow_core::ports::Count;
 use windrow_engine::presence::Worker;
@@ -102,7 +103,7 @@ pub(super) struct WorkerShown {
     waiting: usize,
     /// Leases that it holds.
     leases: usize,
-    /// What it asked for last.
+    /// What it asks for; everything if nothing is named.
     queues: Vec<String>,
     stages: Vec<String>,
     kinds: Vec<String>,
@@ -128,15 +129,21 @@ impl WorkerShown {
 
 impl From<Worker> for WorkerShown {
     fn from(worker: Worker) -> WorkerShown {
-        let names = |names: &[Arc<str>]| names.iter().map(ToString::to_string).collect();
+        // Whoever names none somewhere takes all.
+        let names = |of: fn(&Claim) -> &Vec<Arc<str>>| {
+            let each = || worker.offers.iter().map(|offer| of(offer));
+            let all = each().any(Vec::is_empty);
+            let named = each().flatten().filter(|_| !all).map(ToString::to_string);
+            named.collect::<BTreeSet<String>>().into_iter().collect()
+        };
         WorkerShown {
             name: worker.name.to_string(),
             last_seen: Some(worker.last_seen.into()),
             waiting: worker.waiting,
             leases: worker.leases,
-            queues: names(&worker.offers.queues),
-            stages: names(&worker.offers.stages),
-            kinds: names(&worker.offers.kinds),
+            queues: names(|claim| &claim.queues),
+            stages: names(|claim| &claim.stages),
+            kinds: names(|claim| &claim.kinds),
             drained: worker.is_drained,
         }
     }

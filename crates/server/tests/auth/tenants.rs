@@ -208,6 +208,7 @@ fn what_is_everybodys_needs_a_token_for_everybody() {
     pause(json!({"stage": "work"})).is(403, "forbidden");
     pause(json!({"tenant": "b"})).is(403, "forbidden");
     assert_eq!(pause(json!({"tenant": "a"})).status, 200);
+    assert_eq!(pause(json!({"tenant": "a", "stage": "none"})).json()["done"], true);
     let settings = |token: &str| {
         server.send("PUT", "/api/v1/queues/q/settings", Some(token), r#"{"max_attempts": 2}"#)
     };

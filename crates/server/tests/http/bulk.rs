@@ -119,7 +119,37 @@ fn what_is_below_a_root_is_deleted_with_it_or_refused_as_it_is() {
     assert_eq!(pages["refusals"], json!({"not_a_root": 3}), "their roots are not asked for");
     let all = done(&server, &json!({"verb": "delete", "all": true}));
     assert_eq!((figures(&all), &all["refusals"]), ([6, 3, 3], &json!({"still_live": 3})));
-    assert_eq!((stats(&server, "completed"), stats(&server, "pending")), (1, 2));
+    let left = ["completed", "pending", "processing"].map(|status| stats(&server, status));
+    assert_eq!(left, [1, 1, 1]);
+}
+
+#[test]
+fn a_tree_that_is_cancelled_by_filter_does_not_go_on_to_its_next_stage() {
+    let data = Data::new("stops");
+    let server = Server::start(&data.0);
+    for (queue, filter) in [("a", "queue:a"), ("b", "queue:b status:pending")] {
+        let new = json!({"kind": "document", "route": ["split", "join"]});
+        server.post(&format!("/api/v1/queues/{queue}/items"), &new);
+        let grant = server.claim(json!({"queues": [queue], "worker": "w"}));
+        let page = |no| json!({"ordinal": no, "kind": "page"});
+        let children: Vec<Value> = (0..250).map(page).collect();
+        let id = grant["items"][0]["id"].as_str().unwrap();
+        let split = json!({"items": [{"id": id, "outcome": "split", "children": children}]});
+        let url = format!("/api/v1/leases/{}/settle", grant["lease"].as_str().unwrap());
+        assert_eq!(server.post(&url, &split).json()[0]["ending"], "split");
+        let cancelled = done(&server, &json!({"verb": "cancel", "filter": filter}));
+        assert_eq!(cancelled["refused"], 0, "{cancelled}");
+        // The rest of it ends within a moment.
+        let root = loop {
+            let root = server.get(&format!("/api/v1/queue/{id}")).json();
+            if root["status"] != "pending" && root["status"] != "processing" {
+                break root;
+            }
+        };
+        assert_eq!((&root["status"], &root["stage"]), (&json!("cancelled"), &json!("split")));
+        let joins = server.claim(json!({"queues": [queue], "stages": ["join"], "worker": "w"}));
+        assert_eq!(joins["items"], json!([]));
+    }
 }
 
 #[test]

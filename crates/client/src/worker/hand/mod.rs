@@ -61,11 +61,17 @@ impl Inside {
     /// after the others.
     fn call(&mut self, items: usize, now: Instant) -> bool {
         let waits = |bench: &&Arc<Bench>| bench.waiting.load(Ordering::Relaxed) > 0;
+        let mut waiting = self.benches.iter().filter(waits);
         if self.held.is_quick()
-            && let Some(first) = self.benches.iter().find(waits)
+            && let Some(first) = waiting.next()
         {
+            let are_others = waiting.next().is_some();
             first.call(items);
-            return self.others_at.replace(self.others_at.unwrap_or(now + OTHERS)).is_none();
+            let is_looked_after = !are_others || self.others_at.is_some();
+            if !is_looked_after {
+                self.others_at = Some(now + OTHERS);
+            }
+            return !is_looked_after;
         }
         self.benches.iter().for_each(|bench| bench.call(items));
         false

@@ -121,6 +121,16 @@ impl Archive {
         Ok(Archive { dir: dir.to_owned(), list, _lock: Some(lock) })
     }
 
+    /// Takes a directory away again in which nothing came to be.
+    pub(super) fn leave_if_new(self) {
+        let is_alone = fs::read_dir(&self.dir).is_ok_and(|found| found.count() == 1);
+        if self.list.chains.is_empty() && is_alone {
+            // What stays does no harm.
+            let _gone = fs::remove_file(self.dir.join(LOCK));
+            let _gone = fs::remove_dir(&self.dir);
+        }
+    }
+
     pub(super) fn chains(&self) -> &[Chain] {
         &self.list.chains
     }

@@ -50,7 +50,13 @@ pub(super) fn backup(args: &Backup) -> anyhow::Result<()> {
     with_target(&args.reach, async |target| {
         must_be_elsewhere(&args.directory)?;
         let mut archive = Archive::open_or_new(&args.directory)?;
-        let made = copy::copy(target, &mut archive).await?;
+        let made = match copy::copy(target, &mut archive).await {
+            Ok(made) => made,
+            Err(error) => {
+                archive.leave_if_new();
+                return Err(error);
+            }
+        };
         let out = &mut std::io::stdout().lock();
         if args.reach.json {
             let copy::Made { at, files, bytes, copied, is_new, since } = made;

@@ -179,12 +179,12 @@ impl Target {
         }
     }
 
-    /// Ends what is below items that were cancelled. A server does so by itself, and soon.
+    /// Ends what is below items that were cancelled, level by level, if nobody else will: a server
+    /// does so by itself, and soon.
     pub(super) async fn ends_trees(&self) -> Result<(), Stop> {
-        while let Target::Here(here) = self {
-            let (_, body) = here.hand().ask(Ask::post(&["sweep"])).await?;
-            let swept: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
-            if swept["more"] != true {
+        while self.is_alone() {
+            let swept: serde_json::Value = self.read(Ask::post(&["sweep"])).await?;
+            if swept["handled"] == 0 && swept["more"] == false {
                 break;
             }
         }

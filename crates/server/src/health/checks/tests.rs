@@ -57,7 +57,7 @@ fn flows(facts: &mut Facts, queue: &str, went_well: u64, failed: u64, worked: u6
 }
 
 fn worker(facts: &mut Facts, name: &str, queue: &str, waiting: usize) {
-    let offers = Arc::new(Claim::new(name, queue, 1));
+    let offers = vec![Arc::new(Claim::new(name, queue, 1))];
     facts.workers.push(Worker {
         name: name.into(),
         last_seen: NOW,
@@ -229,7 +229,7 @@ fn a_queue_stalls_when_work_waits_and_nothing_happens() {
 fn of_stage(facts: &mut Facts, name: &str, stage: &str) {
     let offers = Claim { stages: vec![stage.into()], ..Claim::new(name, "q", 1) };
     worker(facts, name, "q", 1);
-    facts.workers.last_mut().expect("it is there").offers = Arc::new(offers);
+    facts.workers.last_mut().expect("it is there").offers = vec![Arc::new(offers)];
 }
 
 /// Workers of the other stages were said to wait and get nothing.
