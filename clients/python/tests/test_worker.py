@@ -322,8 +322,8 @@ def test_a_cancelled_item_is_told_to_its_handler_and_its_outcome_is_dropped(
         assert begun.wait(PATIENCE_S)
         client.cancel(made.id)
         assert heard.wait(PATIENCE_S)
-        other = client.enqueue(queue, 2)
         begun.clear()
+        other = client.enqueue(queue, 2)
         assert begun.wait(PATIENCE_S), "the worker goes on"
         client.cancel(other.id)
     item = client.show(made.id)
