@@ -285,6 +285,8 @@ impl Held {
     /// A handler came to its end, and has a place for the next item.
     pub(super) fn handled(&mut self, ended: Ended, now: Instant) -> bool {
         self.busy -= 1;
+        let took = ended.took;
+        self.took = Some(self.took.map_or(took, |before| (before * 7 + took) / 8));
         self.end(ended, now)
     }
 
@@ -292,7 +294,6 @@ impl Held {
     /// whether a settler must look at it.
     fn end(&mut self, ended: Ended, now: Instant) -> bool {
         let Ended { place, told, took } = ended;
-        self.took = Some(self.took.map_or(took, |before| (before * 7 + took) / 8));
         let Some(lease) = self.leases.get_mut(&place.lease) else { return false };
         let item = &mut lease.items[place.at];
         match item.state {

@@ -67,11 +67,11 @@ impl Inside {
         {
             let are_others = waiting.next().is_some();
             first.call(items);
-            let is_looked_after = !are_others || self.others_at.is_some();
-            if !is_looked_after {
+            let must_look = are_others && self.others_at.is_none();
+            if must_look {
                 self.others_at = Some(now + OTHERS);
             }
-            return !is_looked_after;
+            return must_look;
         }
         self.benches.iter().for_each(|bench| bench.call(items));
         false
