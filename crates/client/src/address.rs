@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// A host and a port, read from a URL such as `http://127.0.0.1:7117`, `https://queue.example.com`
 /// or `rpc://127.0.0.1:7118`.
@@ -10,6 +11,27 @@ pub struct Address {
     scheme: &'static str,
     /// As a request's Host names it: with brackets around an IPv6 address, and the port.
     authority: String,
+}
+
+/// Says where a server is now that may come back somewhere else; none if nobody knows. It is asked
+/// whenever a connection is made, and must not take long.
+#[derive(Clone)]
+pub struct Finder(Arc<dyn Fn() -> Option<Address> + Send + Sync>);
+
+impl Finder {
+    pub fn new(find: impl Fn() -> Option<Address> + Send + Sync + 'static) -> Finder {
+        Finder(Arc::new(find))
+    }
+
+    pub(crate) fn find(&self) -> Option<Address> {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for Finder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Finder")
+    }
 }
 
 /// A text that names no server.

@@ -17,7 +17,7 @@ pub mod rpc;
 pub mod trust;
 pub mod worker;
 
-pub use address::{Address, NotAnAddress};
+pub use address::{Address, Finder, NotAnAddress};
 pub use options::{Options, Token};
 
 /// The guide, compiled.

@@ -16,7 +16,7 @@ pub enum Refusal {
     LeaseLost { lease: LeaseId },
     #[error("item {item} has ended: {status}")]
     AlreadyDone { item: ItemId, status: Status },
-    #[error("item {item} has not ended: it is {status}; wait until it has, or cancel it first")]
+    #[error("item {item} has not ended: it is {status}; wait until it has, or cancel it")]
     StillLive { item: ItemId, status: Status },
     #[error("item {item} cannot be reset from {status}; clone it instead")]
     NotResettable { item: ItemId, status: Status },

@@ -182,9 +182,15 @@ struct Work {
 
 impl Work {
     fn start(server: &Server, command: &[&str]) -> Work {
-        let url = format!("http://{}", server.address);
+        Work::start_for(&["--server", &format!("http://{}", server.address)], command)
+    }
+
+    /// The same, with the queue found otherwise.
+    fn start_for(place: &[&str], command: &[&str]) -> Work {
         let mut child = Command::new(env!("CARGO_BIN_EXE_windrow"))
-            .args(["work", "--server", &url, "--queue", "q", "--"])
+            .args(["work", "--queue", "q"])
+            .args(place)
+            .arg("--")
             .args(command)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -236,6 +242,24 @@ fn who_works_says_once_that_the_server_is_away_and_that_it_is_back_and_stops_soo
     work.says("the queue does not answer");
     let took = work.stop();
     assert!(took < Duration::from_secs(8), "it took {took:?} to stop");
+}
+
+/// Whoever found it through its data directory went on to ask where it was before.
+#[test]
+fn who_works_for_a_data_directory_finds_its_server_wherever_that_comes_back() {
+    let data = Data::new("moved");
+    let server = Server::start(&data.place(), &[]);
+    let mut work = Work::start_for(&data.place(), &["true"]);
+    let id = enqueue(&server, "first");
+    until(&server, &id, |item| item["status"] == "completed");
+    server.kill();
+    work.says("the queue does not answer, asking again: ");
+    // At another port, as good as always.
+    let server = Server::start(&data.place(), &[]);
+    work.says("the queue answers again");
+    let id = enqueue(&server, "second");
+    until(&server, &id, |item| item["status"] == "completed");
+    work.stop();
 }
 
 /// Whoever had an item in hand tried for minutes to say how it ended, and nobody was told why.

@@ -51,6 +51,9 @@ pub struct Moment {
     pub worker: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<Error>,
+    /// Why it was skipped, if it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// What it was from then on, if it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<&'static str>,
@@ -61,8 +64,8 @@ pub struct Moment {
 
 impl Moment {
     pub fn new(at: Time, event: &'static str) -> Moment {
-        let (stage, worker, by) = (None, None, None);
-        Moment { at, event, stage, attempt: None, worker, error: None, status: None, by }
+        let (stage, worker, reason, by) = (None, None, None, None);
+        Moment { at, event, stage, attempt: None, worker, error: None, reason, status: None, by }
     }
 }
 
@@ -85,7 +88,8 @@ pub fn history(of: &Inspected, done: Vec<Moment>) -> Vec<Moment> {
     }
     if let Some(at) = of.trail.finished_at.filter(|_| of.item.is_done()) {
         let status = Some(of.item.status().name());
-        all.push(Moment { status, ..Moment::new(Time(at), "end") });
+        let reason = of.trail.reason.clone();
+        all.push(Moment { reason, status, ..Moment::new(Time(at), "end") });
     }
     all.extend(done);
     // What ends an item is written down after it did; its end comes last all the same.

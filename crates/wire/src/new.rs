@@ -152,7 +152,8 @@ impl NewItem {
     ) -> Result<command::NewItem, Refusal> {
         self.check(queue)?;
         if self.queue.as_deref().is_some_and(|said| *said != **queue) {
-            return Err(Refusal::invalid("queue", "is not the one that the path names"));
+            let why = format!("is not {queue:?}, in which it is enqueued");
+            return Err(Refusal::invalid("queue", why));
         }
         let said = self.tenant.map_or_else(|| Arc::clone(tenant), Into::into);
         let plain = Body::new(said, Arc::clone(queue));

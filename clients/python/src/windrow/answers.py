@@ -335,7 +335,9 @@ class Moment:
     attempt: int | None = None
     worker: str | None = None
     error: Error | None = None
+    reason: str | None = None
     status: str | None = None
+    by: str | None = None
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,14 @@
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Bytes;
 use hyper::client::conn::http1::{self, SendRequest};
-use hyper::header::RETRY_AFTER;
+use hyper::header::{HOST, HeaderValue, RETRY_AFTER};
 use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
-use crate::address::Address;
+use crate::address::{Address, Finder};
 use crate::repeat::Missed;
 use crate::trust::Trust;
 
@@ -19,7 +19,10 @@ type Connection = SendRequest<Full<Bytes>>;
 /// A server, and the connections that nobody uses at the moment.
 #[derive(Debug)]
 pub(super) struct Pool {
-    address: Address,
+    /// Where the server was last.
+    address: Mutex<Address>,
+    /// Says where it is now, if it may move.
+    finder: Option<Finder>,
     trust: Trust,
     idle: Mutex<Vec<Connection>>,
     idle_max: usize,
@@ -34,12 +37,28 @@ pub struct Reply {
 }
 
 impl Pool {
-    pub(super) fn new(address: Address, trust: Trust, idle_max: usize) -> Pool {
-        Pool { address, trust, idle: Mutex::default(), idle_max }
+    pub(super) fn new(
+        address: Address,
+        finder: Option<Finder>,
+        trust: Trust,
+        idle_max: usize,
+    ) -> Pool {
+        let address = Mutex::new(address);
+        Pool { address, finder, trust, idle: Mutex::default(), idle_max }
     }
 
-    pub(super) fn address(&self) -> &Address {
-        &self.address
+    pub(super) fn address(&self) -> Address {
+        self.address.lock().clone()
+    }
+
+    /// Where the server is now, as far as anybody says so.
+    fn found(&self) -> Address {
+        let found = self.finder.as_ref().and_then(Finder::find);
+        let mut address = self.address.lock();
+        if let Some(found) = found {
+            *address = found;
+        }
+        address.clone()
     }
 
     /// Sends a request and waits for all of its answer.
@@ -73,6 +92,9 @@ impl Pool {
                 Some(connection) => connection,
                 None => self.connect().await?,
             };
+            let host = HeaderValue::from_str(self.address.lock().authority());
+            let host = host.unwrap_or(HeaderValue::from_static("localhost"));
+            request.headers_mut().insert(HOST, host);
             match connection.try_send_request(request).await {
                 Ok(response) => return Ok((connection, response)),
                 Err(mut failed) => match failed.take_message() {
@@ -85,17 +107,17 @@ impl Pool {
     }
 
     async fn connect(&self) -> Result<Connection, Missed> {
+        let address = self.found();
         let refused = |error: &dyn std::error::Error| {
-            Missed::NotSent(format!("{} cannot be reached: {error}", self.address))
+            Missed::NotSent(format!("{address} cannot be reached: {error}"))
         };
-        let stream = TcpStream::connect(self.address.authority()).await;
+        let stream = TcpStream::connect(address.authority()).await;
         let stream = stream.map_err(|error| refused(&error))?;
         // Small requests leave at once; if the socket refuses that, they leave later.
         let _sooner = stream.set_nodelay(true);
-        let begun = if self.address.is_encrypted() {
-            let stream = self.trust.connect(self.address.host(), stream).await;
-            let distrusted =
-                |why| Missed::NotSent(format!("{} is not trusted: {why}", self.address));
+        let begun = if address.is_encrypted() {
+            let stream = self.trust.connect(address.host(), stream).await;
+            let distrusted = |why| Missed::NotSent(format!("{address} is not trusted: {why}"));
             begin(stream.map_err(distrusted)?).await
         } else {
             begin(stream).await

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use http_body_util::Full;
 use hyper::body::Bytes;
-use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, StatusCode};
 use parking_lot::Mutex;
 use rand::RngExt as _;
@@ -26,7 +26,7 @@ use windrow_core::queue::{Answered, Error, Refused};
 
 use self::connection::Pool;
 pub use self::connection::Reply;
-use crate::address::{Address, NotAnAddress};
+use crate::address::{Address, Finder, NotAnAddress};
 use crate::options::Options;
 use crate::repeat::{Attempts, Missed, Next};
 use crate::trust::Trust;
@@ -46,7 +46,6 @@ pub struct Client {
 #[derive(Debug)]
 struct Shared {
     pool: Pool,
-    host: HeaderValue,
     bearer: Option<HeaderValue>,
     random: Mutex<StdRng>,
 }
@@ -89,8 +88,20 @@ impl Call {
 impl Client {
     /// A client of the server at an address such as `http://127.0.0.1:7117`. Nothing is sent yet.
     pub fn new(address: &str, options: Options) -> Result<Client, NotAnAddress> {
-        let address: Address = address.parse()?;
-        let host = HeaderValue::from_str(address.authority());
+        Ok(Client::at(address.parse()?, None, options))
+    }
+
+    /// A client of a server that may move: before each connection it is asked where that is. As
+    /// long as nobody knows, it is where it was last.
+    pub fn found_by(
+        finder: Finder,
+        address: &str,
+        options: Options,
+    ) -> Result<Client, NotAnAddress> {
+        Ok(Client::at(address.parse()?, Some(finder), options))
+    }
+
+    fn at(address: Address, finder: Option<Finder>, options: Options) -> Client {
         let bearer = options.token.as_ref().map(|token| {
             // A token is printable, which is all that a header wants.
             let mut value = HeaderValue::from_str(&token.bearer()).unwrap_or(JSON);
@@ -98,12 +109,11 @@ impl Client {
             value
         });
         let trust = Trust::in_file(options.roots.clone());
-        let pool = Pool::new(address, trust, options.idle_max);
+        let pool = Pool::new(address, finder, trust, options.idle_max);
         let random = Mutex::new(rand::make_rng());
-        let host = host.unwrap_or(HeaderValue::from_static("localhost"));
         let Options { within, attempt, .. } = options;
-        let shared = Arc::new(Shared { pool, host, bearer, random });
-        Ok(Client { shared, within, attempt })
+        let shared = Arc::new(Shared { pool, bearer, random });
+        Client { shared, within, attempt }
     }
 
     /// The same with another patience: how long a call may take with all its repeats.
@@ -120,8 +130,8 @@ impl Client {
         self
     }
 
-    /// Where the server is.
-    pub fn address(&self) -> &Address {
+    /// Where the server is, or was last.
+    pub fn address(&self) -> Address {
         self.shared.pool.address()
     }
 
@@ -148,9 +158,8 @@ impl Client {
         Ok(request)
     }
 
-    /// Who is called, and who calls.
+    /// Who calls.
     fn introduce(&self, headers: &mut HeaderMap) {
-        headers.insert(HOST, self.shared.host.clone());
         if let Some(bearer) = &self.shared.bearer {
             headers.insert(AUTHORIZATION, bearer.clone());
         }

@@ -21,6 +21,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::change::{Change, Changes};
 use crate::command::{Answer, Command, Request, Scope};
+use crate::find::shown;
 use crate::id::ItemId;
 use crate::item::{Item, Marks};
 use crate::ledger::Ledger;
@@ -288,6 +289,11 @@ fn prioritise<L: Ledger>(ledger: &L, id: ItemId, priority: u8) -> Decision<()> {
 /// An item that must exist.
 pub(crate) fn known<L: Ledger>(ledger: &L, id: ItemId) -> Result<Item, Refusal> {
     ledger.item(id)?.ok_or(Refusal::NotFound { item: id })
+}
+
+/// Why something is not done to an item that has not ended, in the words that people see of it.
+pub(crate) fn still_live<L: Ledger>(ledger: &L, item: &Item) -> Refusal {
+    Refusal::StillLive { item: item.id, status: shown(item, ledger.tally(item.id)) }
 }
 
 /// A number that tells one command from another, the same in every process.

@@ -14,7 +14,7 @@ use crate::refusal::Refusal;
 use crate::rules::enqueue::refer;
 use crate::rules::roll_up::{Moved, roll_up};
 use crate::rules::settle::entering;
-use crate::rules::{Decision, each, known};
+use crate::rules::{Decision, each, known, still_live};
 use crate::time::Timestamp;
 use crate::transitions::Event;
 
@@ -47,7 +47,7 @@ pub fn retry<L: Ledger>(
     }
     match (reset_count, item.status()) {
         (0, status) if item.is_done() => Err(Refusal::NotResettable { item: id, status }),
-        (0, status) => Err(Refusal::StillLive { item: id, status }),
+        (0, _) => Err(still_live(ledger, &item)),
         (reset, _) => Ok(Retried { id, reset, more }),
     }
 }
@@ -131,7 +131,7 @@ fn reset<L: Ledger>(
         (State::Done(End::Failed | End::Cancelled), None) => Event::Reset,
         (State::Done(_) | State::Split, Some(_)) => Event::Restart,
         (State::Done(_), None) => return Err(Refusal::NotResettable { item: id, status }),
-        _ => return Err(Refusal::StillLive { item: id, status }),
+        _ => return Err(still_live(ledger, &item)),
     };
     if item.is_done() && !below {
         check_key(ledger, &item)?;
@@ -177,7 +177,7 @@ fn clone<L: Ledger>(
         return Err(Refusal::NotARoot { item: id });
     }
     if !item.is_done() {
-        return Err(Refusal::StillLive { item: id, status: item.status() });
+        return Err(still_live(ledger, &item));
     }
     check_key(ledger, &item)?;
     let stage = match (from_stage, item.state) {

@@ -12,7 +12,7 @@ use crate::limits::COMMAND_ITEMS_MAX;
 use crate::planted::{Bug, is_planted};
 use crate::refusal::Refusal;
 use crate::rules::settle::forget;
-use crate::rules::{apply, cancel, each, known};
+use crate::rules::{apply, cancel, each, known, still_live};
 use crate::time::Timestamp;
 
 /// One slice of everything that is due; `more` if it used up its limit.
@@ -126,7 +126,7 @@ fn gather<L: Ledger>(
 ) -> Result<bool, Refusal> {
     let item = known(ledger, id)?;
     if !item.is_done() && !is_planted(Bug::RetentionTakesLive) {
-        return Err(Refusal::StillLive { item: id, status: item.status() });
+        return Err(still_live(ledger, &item));
     }
     if !gather_below(ledger, &item, limit, into)? || into.len() >= limit {
         return Ok(false);

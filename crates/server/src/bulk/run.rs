@@ -305,7 +305,7 @@ async fn with_its_root(
         let Some(above) = above else { return Ok(Did::Done) };
         place = above.item.place;
         if place.is_none() && filter.admits(&above) {
-            let (item, status) = (above.item.id, above.item.status());
+            let (item, status) = (above.item.id, above.status());
             let live = Refusal::StillLive { item, status };
             return if above.item.is_done() { Ok(Did::WithRoot) } else { Err(live.into()) };
         }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use windrow_core::ItemId;
+use windrow_wire::problem::Code;
 
 use super::enqueue::Fields;
 use super::exit::{Exit, Stop};
@@ -246,7 +247,12 @@ async fn many(target: &Target, which: &Which, verb: &Verb, filter: &str) -> anyh
         return Ok(());
     }
     if matched == 0 {
-        say("no item is like that; nothing was changed");
+        let hint = match which.words.as_slice() {
+            // A slip in an id makes a word to look for.
+            [word] if !word.contains(':') => format!("; {word:?} is no id, and no item says it"),
+            _ => String::new(),
+        };
+        say(&format!("no item is like that; nothing was changed{hint}"));
         return Ok(());
     }
     if !which.yes && !agreed(&format!("{items} {matches}. {} them? [y/N] ", verb.asked))? {
@@ -282,7 +288,11 @@ fn concluded(
         writeln!(out, "{done} {}{below}", verb.done)?;
     }
     for (code, count) in told["refusals"].as_object().into_iter().flatten() {
-        say(&format!("{count} refused: {code}"));
+        let said = Code::ALL.iter().find(|known| known.name() == code).map(|code| code.title());
+        say(&match said {
+            Some(said) => format!("{count} refused: {} ({code})", lowered(said)),
+            None => format!("{count} refused: {code}"),
+        });
     }
     match text(told, "state") {
         "done" if refused == 0 => Ok(()),
@@ -293,6 +303,12 @@ fn concluded(
             Err(Stop::new(Exit::Failed, said).into())
         }
     }
+}
+
+/// A sentence that goes on behind a colon.
+fn lowered(said: &str) -> String {
+    let mut letters = said.chars();
+    letters.next().into_iter().flat_map(char::to_lowercase).chain(letters).collect()
 }
 
 /// Begins an operation and waits until it has ended.

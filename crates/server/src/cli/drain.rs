@@ -5,7 +5,10 @@
 
 use std::io::Write as _;
 
-use super::reach::{Ask, Reach};
+use serde_json::Value;
+
+use super::exit::Stop;
+use super::reach::{Ask, Reach, Target};
 use super::show::{Told, printable, say, text};
 use super::with_target;
 
@@ -47,4 +50,16 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         }
         Ok(())
     })
+}
+
+/// Says of each of these workers that is drained that it is, and what ends that.
+pub(super) async fn drained(target: &Target, names: &[&str]) -> Result<Vec<String>, Stop> {
+    let present: Vec<Value> = target.read(Ask::get(&["workers"])).await?;
+    let ours = present.iter().filter(|worker| worker["drained"] == true);
+    let ours = ours.map(|worker| text(worker, "name")).filter(|name| names.contains(name));
+    let told = ours.map(|name| {
+        let name = printable(name);
+        format!("{name} is drained: it gets nothing until `windrow drain {name:?} --resume`")
+    });
+    Ok(told.collect())
 }

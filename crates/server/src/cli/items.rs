@@ -1,7 +1,6 @@
 //! `windrow list`, `show`, `explain` and `tree`: looking at items.
 
 use std::io::Write as _;
-use std::num::NonZero;
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -10,11 +9,13 @@ use windrow_wire::filter;
 
 use super::exit::{Exit, Stop};
 use super::reach::{Ask, Reach, Target};
-use super::show::{Cell, Table, Told, age, moment, plain, say, short, text};
+use super::show::{Cell, Table, Told, age, at_least_one, moment, plain, say, short, text};
 use super::{counted, with_target};
 
 /// Most items that the API puts on a page.
 const PAGE_MAX: usize = 200;
+/// Letters of bytes in base64 that are shown of an item.
+const BYTES_MAX: usize = 100;
 /// Letters of an error that a list shows.
 const ERROR_MAX: usize = 60;
 
@@ -34,8 +35,8 @@ pub(super) struct List {
     #[arg(value_name = "FILTER", add = super::complete::filters())]
     filter: Vec<String>,
     /// How many items at most.
-    #[arg(long, short = 'n', default_value = "50", value_name = "N")]
-    limit: NonZero<usize>,
+    #[arg(long, short = 'n', default_value = "50", value_name = "N", value_parser = at_least_one)]
+    limit: usize,
     /// All of them.
     #[arg(long, conflicts_with = "limit")]
     all: bool,
@@ -63,7 +64,7 @@ pub(super) fn list(args: &List) -> anyhow::Result<()> {
     let filter = filter_of(&args.filter)?;
     with_target(&args.reach, async |target| {
         let mut out = std::io::stdout().lock();
-        let mut left = if args.all { usize::MAX } else { args.limit.get() };
+        let mut left = if args.all { usize::MAX } else { args.limit };
         let (mut table, mut cursor) = (list_table(), None::<String>);
         loop {
             let limit = left.min(PAGE_MAX).to_string();
@@ -260,7 +261,13 @@ pub(super) fn described(told: &Told) -> Table {
         Some(moment(&item["not_before"])).filter(|at| at.starts_with("in ")).unwrap_or_default(),
     );
     table.pair("finished", moment(&item["finished_at"]));
-    for name in ["payload", "payload_base64", "payload_ref", "content_type", "metadata", "result"] {
+    table.pair("payload", told.verbatim("payload"));
+    // Nobody reads bytes; where all of them are is said.
+    let bytes = told.verbatim("payload_base64");
+    let is_long = bytes.len() > BYTES_MAX;
+    let more = if is_long { " (--json has all of it)" } else { "" };
+    table.pair("payload_base64", format!("{}{more}", short(&bytes, BYTES_MAX)));
+    for name in ["payload_ref", "content_type", "metadata", "result"] {
         table.pair(name, told.verbatim(name));
     }
     if item["progress"].is_object() {

@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use serde_json::json;
 use serde_json::value::RawValue;
+use windrow_core::limits::COMMAND_ITEMS_MAX;
 
+use super::drain::drained;
 use super::enqueue::{Fields, Payload};
 use super::exit::{Exit, Stop, exit_of};
 use super::reach::{Ask, Reach, Target};
-use super::show::{Table, Told, duration_ms, moment, plain, read, short, text};
+use super::show::{Table, Told, duration_ms, lease_ms, moment, plain, read, short, text};
 use super::with_target;
 
 /// Longest wait of one request; the server has a limit of its own, above this.
@@ -37,7 +39,7 @@ pub(super) struct Claim {
     #[arg(long, default_value_t = 1, value_name = "N")]
     max: u32,
     /// How long the lease lasts: 30s, 5m, 2h; by default as the queue's settings say.
-    #[arg(long, value_name = "TIME", value_parser = duration_ms)]
+    #[arg(long, value_name = "TIME", value_parser = lease_ms)]
     lease: Option<u64>,
     /// How long to wait for work if there is none.
     #[arg(long, value_name = "TIME", value_parser = duration_ms, default_value = "0s")]
@@ -89,7 +91,10 @@ pub(super) fn claim(args: &Claim) -> anyhow::Result<()> {
             granted(&mut out, &told)?;
         }
         if told.seen["lease"].is_null() {
-            return Err(Stop::new(Exit::Nothing, "there is nothing to claim").into());
+            // Not everybody may know who is drained.
+            let drained = drained(target, &[&args.worker]).await.unwrap_or_default().pop();
+            let why = drained.unwrap_or_else(|| "there is nothing to claim".to_owned());
+            return Err(Stop::new(Exit::Nothing, why).into());
         }
         Ok(())
     })
@@ -128,7 +133,7 @@ pub(super) struct Renew {
     #[arg(value_name = "LEASE")]
     lease_id: String,
     /// How long from now on.
-    #[arg(long, value_name = "TIME", value_parser = duration_ms)]
+    #[arg(long, value_name = "TIME", value_parser = lease_ms)]
     lease: Option<u64>,
     #[command(flatten)]
     reach: Reach,
@@ -238,7 +243,10 @@ pub(super) fn settle(args: &Settle) -> anyhow::Result<()> {
     with_target(&args.reach, async |target| {
         let ask = Ask::post(&["leases", &args.lease, "settle"]);
         let ask = ask.json(&json!({ "items": [&item] }))?.once();
-        let answer = target.ask(ask).await?;
+        let answer = target.ask(ask).await.map_err(|stop| match stop.exit {
+            Exit::Usage => Stop::usage(as_typed(&stop.message)),
+            _ => stop,
+        })?;
         let mut each: Vec<Box<RawValue>> = read(&answer)?;
         let Some(answer) = each.pop() else {
             return Err(Stop::new(Exit::Failed, "the server did not answer for the item").into());
@@ -266,11 +274,22 @@ pub(super) fn settle(args: &Settle) -> anyhow::Result<()> {
     })
 }
 
+/// What is said of a body that nobody wrote, as of what was typed.
+fn as_typed(detail: &str) -> String {
+    let of_flag = as_flag(detail);
+    of_flag.unwrap_or_else(|| detail.replacen("items[0].children", "--children", 1))
+}
+
 /// What is said of a field of the API, as of the flag that it comes from.
 fn as_flag(detail: &str) -> Option<String> {
     const FLAGS: [&str; 8] =
         ["children", "class", "delay", "error", "output", "reason", "result", "until"];
     let (field, why) = detail.split_once(": ")?;
+    if field == "items" {
+        let more = "give them in slices with --more, the last one without it";
+        let count = why.split(' ').next().unwrap_or_default();
+        return Some(format!("--children has {count}, of at most {COMMAND_ITEMS_MAX}; {more}"));
+    }
     let flag = field.trim_end_matches("_base64").trim_end_matches("_ms");
     FLAGS.contains(&flag).then(|| format!("--{flag} {why}"))
 }

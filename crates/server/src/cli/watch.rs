@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::exit::{Exit, Stop};
 use super::reach::{Ask, Reach, Target};
-use super::show::{Cell, Table, Told, age, plain, read, say, text};
+use super::show::{Cell, Table, Told, age, at_least_one, plain, read, say, text};
 use super::{counted, with_target};
 
 #[derive(clap::Args, Debug)]
@@ -44,7 +44,8 @@ pub(super) fn health(args: &Health) -> anyhow::Result<()> {
             }
             table.print(&mut out)?;
             for (check, remedy) in remedies {
-                say(&format!("{}: {remedy}", text(check, "check")));
+                let of = check["of"].as_str().map(|of| format!(" of {of}")).unwrap_or_default();
+                say(&format!("{}{of}: {remedy}", text(check, "check")));
             }
         }
         match text(&told.seen, "status") {
@@ -106,7 +107,8 @@ pub(super) fn workers(args: &Workers) -> anyhow::Result<()> {
 Examples:
   windrow sweep
       Ends what was cancelled, folds trees, and removes what is past its keeping, now. A server does
-      so by itself; a data directory without one is swept when you say so.")]
+      so by itself; a data directory without one is swept when you say so, and by `windrow cancel`
+      of what has children.")]
 pub(super) struct Sweep {
     #[command(flatten)]
     reach: Reach,
@@ -180,7 +182,7 @@ pub(super) fn events(args: &Events) -> anyhow::Result<()> {
         let id = args.id.as_deref().unwrap_or_default();
         let body = target.ask(Ask::get(&["queue", id, "events"])).await?;
         let mut out = std::io::stdout().lock();
-        let mut table = Table::new(&["AGE", "EVENT", "STAGE", "TRY", "WORKER", "BY", "ERROR"]);
+        let mut table = Table::new(&["AGE", "EVENT", "STAGE", "TRY", "WORKER", "BY", "WHY"]);
         for moment in read::<Vec<Box<RawValue>>>(&body)? {
             let moment = Told::of(moment)?;
             if args.reach.json {
@@ -192,6 +194,8 @@ pub(super) fn events(args: &Events) -> anyhow::Result<()> {
                 Some(status) => format!("{} {status}", text(seen, "event")),
                 None => text(seen, "event").to_owned(),
             };
+            let why =
+                if seen["reason"].is_null() { &seen["error"]["message"] } else { &seen["reason"] };
             table.row([
                 format!("{:4}", age(&seen["at"])).into(),
                 event.into(),
@@ -199,7 +203,7 @@ pub(super) fn events(args: &Events) -> anyhow::Result<()> {
                 plain(&seen["attempt"]).into(),
                 plain(&seen["worker"]).into(),
                 plain(&seen["by"]).into(),
-                plain(&seen["error"]["message"]).into(),
+                plain(why).into(),
             ]);
         }
         if args.reach.json { Ok(()) } else { Ok(table.print(&mut out)?) }
@@ -286,7 +290,7 @@ pub(super) struct View {
     #[arg(value_name = "KEY:VALUE")]
     filter: Vec<String>,
     /// How many rows at most.
-    #[arg(long, short = 'n', default_value_t = 50, value_name = "N")]
+    #[arg(long, short = 'n', default_value = "50", value_name = "N", value_parser = at_least_one)]
     limit: usize,
     #[command(flatten)]
     reach: Reach,
@@ -306,7 +310,7 @@ pub(super) fn view(args: &View) -> anyhow::Result<()> {
     let pairs: Option<Vec<(String, String)>> = args.filter.iter().map(pair).collect();
     let pairs = pairs.ok_or_else(|| Stop::usage("a view is narrowed by KEY:VALUE only"))?;
     with_target(&args.reach, async |target| {
-        let (mut out, mut left, mut cursor) = (std::io::stdout().lock(), args.limit.max(1), None);
+        let (mut out, mut left, mut cursor) = (std::io::stdout().lock(), args.limit, None);
         loop {
             let limit = left.min(200).to_string();
             let mut ask = Ask::get(&["views", &args.name]).with("limit", Some(limit));

@@ -10,19 +10,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde::Serialize;
-use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use windrow_client::http::Client;
 use windrow_client::worker::default_name;
 use windrow_core::LeaseId;
 use windrow_core::command::Outcome;
-use windrow_core::queue::{Error, Queue, Work};
+use windrow_core::queue::{Error, Queue, Refused, Work};
 use windrow_core::trail::Ending;
 
-use super::exit::{Exit, Stop, exit_of};
+use super::drain::drained;
+use super::exit::{Exit, Problem, Stop};
 use super::reach::{Ask, Reach, Target};
-use super::show::{duration_ms, lease_ms, say, text};
+use super::show::{at_least_one, duration_ms, renewed_lease_ms, say};
 use super::{counted, with_target};
 use crate::workers::InStore;
 use crate::workers::hand::{Did, Done};
@@ -88,13 +88,13 @@ pub(super) struct Args {
     #[arg(long, value_name = "TIME", value_parser = duration_ms)]
     timeout: Option<u64>,
     /// How long an item stays ours after the last heartbeat; there are three in that time.
-    #[arg(long, value_name = "TIME", value_parser = lease_ms, default_value = "1m")]
+    #[arg(long, value_name = "TIME", value_parser = renewed_lease_ms, default_value = "1m")]
     lease: u64,
     /// How long commands may go on after Ctrl-C or SIGTERM before they are asked to end.
     #[arg(long, value_name = "TIME", value_parser = duration_ms, default_value = "0s")]
     drain: u64,
     /// End after so many items.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
     max: Option<usize>,
     /// End when there is nothing to do.
     #[arg(long)]
@@ -175,13 +175,11 @@ pub(super) struct Crew {
 impl Crew {
     pub(super) async fn work(self, target: &Target) -> anyhow::Result<()> {
         // Whoever cannot be reached, or lets nobody in, says so before anything is taken.
-        let present: Vec<Value> = target.read(Ask::get(&["workers"])).await?;
-        for worker in present.iter().filter(|worker| worker["drained"] == true) {
-            let name = text(worker, "name");
-            if self.workers.iter().any(|ours| *ours.name == *name) {
-                let remedy = format!("`windrow drain {name:?} --resume`");
-                say(&format!("{name} is drained: it gets nothing until {remedy}"));
-            }
+        let names: Vec<&str> = self.workers.iter().map(|worker| &*worker.name).collect();
+        let drained = drained(target, &names).await?;
+        drained.iter().for_each(|told| say(told));
+        if self.quota.until_empty && drained.len() == names.len() {
+            return Err(Stop::silent(Exit::Nothing).into());
         }
         target.keeps_time();
         match target {
@@ -236,11 +234,11 @@ impl Crew {
                 });
             }
         }
-        let mut refused = None;
+        let (mut refused, mut is_cut) = (None, false);
         loop {
             tokio::select! {
                 ended = hands.join_next() => match ended {
-                    Some(Err(ended)) if ended.is_cancelled() => {}
+                    Some(Err(ended)) if ended.is_cancelled() => is_cut = true,
                     Some(ended) => refused = ended?.or(refused),
                     None => break,
                 },
@@ -264,7 +262,7 @@ impl Crew {
         if again > 0 && quota.until_empty {
             say(&format!("{} to be tried again later", counted(again, "item")));
         }
-        concluded(refused, not_well.load(Ordering::Relaxed))
+        concluded(refused, not_well.load(Ordering::Relaxed) + u64::from(is_cut))
     }
 }
 
@@ -276,7 +274,8 @@ pub(super) fn concluded(refused: Option<Error>, not_well: u64) -> anyhow::Result
                 "forbidden" => 403,
                 _ => 409,
             };
-            Err(Stop::new(exit_of(status, &refused.code), refused.to_string()).into())
+            let Refused { code, message: detail, .. } = refused;
+            Err(Stop::from(Problem { status, code: code.to_string(), detail }).into())
         }
         Some(error) => Err(Stop::new(Exit::Failed, error.to_string()).into()),
         None if not_well > 0 => Err(Stop::silent(Exit::Partly).into()),

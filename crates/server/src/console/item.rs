@@ -331,11 +331,13 @@ async fn events(view: &View, id: &str) -> Markup {
                     @for event in events.as_array().into_iter().flatten() {
                         tr {
                             td { (when(&event["at"])) }
-                            td { (text(event, "event"))
-                                @if let Some(message) = event["message"].as_str() {
-                                    div.minor { (short(message, 300)) }
+                            td {
+                                (text(event, "event")) " " (text(event, "status"))
+                                @let why = [&event["reason"], &event["error"]["message"]];
+                                @if let Some(why) = why.iter().find_map(|why| why.as_str()) {
+                                    div.minor { (short(why, 300)) }
                                 }
-                                }
+                            }
                             td { (text(event, "stage")) }
                             td { (text(event, "worker")) }
                             td { (text(event, "by")) }

@@ -138,6 +138,44 @@ fn a_certificate_that_makes_others_is_said_to_be_no_servers_own() {
     server.stop();
 }
 
+/// Makes a certificate for localhost that was good for a day in 2020. Only `openssl ca` lets one
+/// say when.
+fn certify_long_ago(dir: &Path) -> (PathBuf, PathBuf) {
+    const AUTHORITY: &str = "[ca]\ndefault_ca = own\n[own]\ndatabase = index.txt\nserial = serial\n\
+        new_certs_dir = .\ndefault_md = sha256\npolicy = any\nx509_extensions = leaf\n\
+        [any]\ncommonName = supplied\n\
+        [leaf]\nsubjectAltName = DNS:localhost\nbasicConstraints = critical,CA:FALSE\n";
+    for (name, text) in [("authority", AUTHORITY), ("index.txt", ""), ("serial", "01\n")] {
+        std::fs::write(dir.join(name), text).unwrap();
+    }
+    let ask = "req -newkey rsa:2048 -nodes -subj /CN=localhost -out ask.pem -keyout old.key";
+    let sign = "ca -batch -notext -config authority -selfsign -keyfile old.key -in ask.pem \
+                -startdate 20200101000000Z -enddate 20200102000000Z -out old.pem";
+    for step in [ask, sign] {
+        let made = Command::new("openssl").current_dir(dir).args(step.split_whitespace()).output();
+        let made = made.unwrap();
+        assert!(made.status.success(), "{}", said(&made));
+    }
+    (dir.join("old.pem"), dir.join("old.key"))
+}
+
+#[test]
+fn a_certificate_that_has_expired_is_said_to_be_so() {
+    let data = Data::new("tls-old");
+    let store = store_in(&data);
+    let (certificate, key) = certify_long_ago(&data.0);
+    let tls = ["--tls-cert", certificate.to_str().unwrap(), "--tls-key", key.to_str().unwrap()];
+    let flags = [&["--listen", "127.0.0.1:0"], &tls[..]].concat();
+    let server = Server::start_with(&store, &flags, &[]);
+    let url = format!("https://localhost:{}", server.address.rsplit(':').next().unwrap());
+    let list = windrow(&["list", "--server", &url, "--ca"]).arg(&certificate).output().unwrap();
+    assert_eq!(list.status.code(), Some(5), "{}", said(&list));
+    let meant = "its certificate has expired, or the clock here is wrong; nothing was written. Its \
+                 operator gives it another";
+    assert!(said(&list).contains(meant), "{}", said(&list));
+    server.stop();
+}
+
 #[test]
 fn what_is_no_certificate_is_said_before_anything_listens() {
     let data = Data::new("no-tls");

@@ -227,6 +227,10 @@ fn read(dir: &Path) -> anyhow::Result<Option<List>> {
     let path = dir.join(LIST);
     let bytes = match fs::read(&path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {
+            let said = format!("{} is no directory; backups are kept in one", dir.display());
+            return Err(Stop::usage(said).into());
+        }
         bytes => bytes.map_err(at(&path))?,
     };
     let list: List = serde_json::from_slice(&bytes)

@@ -8,6 +8,7 @@ use windrow_store::embedded::{Embedded, Options};
 
 use super::{Finding, failed, machine, ok, warn};
 use crate::cli::data_dir::{Locked, holds_a_store, not_opened, to_read, to_use};
+use crate::cli::reach::server_of;
 use crate::cli::show::now;
 
 /// Opens it over its files without a write: the format is known, the snapshot is whole and the log
@@ -28,11 +29,21 @@ pub(super) fn examine(dir: &Path) -> Vec<Finding> {
             vec![ok("store", said), machine::jumped(store.latest(), now())]
         }
         Err(error) => match error.downcast_ref::<Locked>() {
-            Some(locked) => {
-                vec![ok("store", format!("{} is in use by {}", dir.display(), locked.by))]
-            }
+            Some(locked) => vec![in_use(dir, &locked.by)],
             None => vec![failed("store", &error)],
         },
+    }
+}
+
+/// Somebody has it open: a server, which can be asked, or a command, which cannot.
+fn in_use(dir: &Path, by: &str) -> Finding {
+    let said = format!("{} is in use by {by}", dir.display());
+    match server_of(dir, by) {
+        Some(_) => ok("store", said),
+        None => {
+            let fix = "wait until it ends; or run `windrow serve`, through which many can use it";
+            warn("store", format!("{said}, which is no server: nobody else can use it"), fix)
+        }
     }
 }
 

@@ -63,11 +63,16 @@ fn from_here(address: SocketAddr) -> SocketAddr {
 /// The server that holds a data directory, if it is the one whose file is there. `by` says which
 /// process holds it.
 pub(in crate::cli) fn server_of(dir: &Path, by: &str) -> Option<Announcement> {
-    let text = std::fs::read(dir.join(ANNOUNCED)).ok()?;
-    let said: Announcement = serde_json::from_slice(&text).ok()?;
+    let said = last_in(dir)?;
     let holds = by.split(|letter: char| !letter.is_ascii_digit());
     let is_the_same = holds.into_iter().any(|word| word.parse() == Ok(said.pid));
     is_the_same.then_some(said)
+}
+
+/// What the last server of a data directory said. Whether it is still there is not asked.
+pub(super) fn last_in(dir: &Path) -> Option<Announcement> {
+    let text = std::fs::read(dir.join(ANNOUNCED)).ok()?;
+    serde_json::from_slice(&text).ok()
 }
 
 #[cfg(test)]

@@ -6,10 +6,10 @@
 use std::path::{Path, PathBuf};
 
 use windrow_client::http::Client;
-use windrow_client::{Options, Token};
+use windrow_client::{Finder, Options, Token};
 use windrow_store::embedded::disk::LockError;
 
-use super::announced::server_of;
+use super::announced::{last_in, server_of};
 use super::profile::{self, Profile};
 use super::{ATTEMPT, Here, Reach, Target};
 use crate::cli::data_dir::{Locked, holds_a_store, not_locked, to_read};
@@ -55,7 +55,7 @@ pub(super) fn whom(reach: &Reach) -> anyhow::Result<Whom> {
 
 pub(super) async fn find(reach: &Reach, create: bool) -> anyhow::Result<Target> {
     match whom(reach)? {
-        Whom::Server(address, profile) => wire(reach, &address, profile),
+        Whom::Server(address, profile) => wire(reach, &address, profile, None),
         Whom::Store(config, Place::Directory(dir)) => directory(reach, &config, dir, create).await,
         Whom::Store(config, place) => {
             Ok(Target::Here(Box::new(Here::begin(place, &config, create).await?)))
@@ -102,7 +102,8 @@ async fn directory(
 /// Asks whoever has the directory open.
 fn through_its_server(reach: &Reach, dir: &Path, locked: &Locked) -> anyhow::Result<Target> {
     match server_of(dir, &locked.by) {
-        Some(said) => wire(reach, &said.http, None),
+        // Whoever waits for it to come back finds it wherever it listens then.
+        Some(said) => wire(reach, &said.http, None, Some(finder_in(dir.to_owned()))),
         None => {
             let said = format!(
                 "{} is in use by {}, and no server there says where it listens; wait until it \
@@ -115,6 +116,12 @@ fn through_its_server(reach: &Reach, dir: &Path, locked: &Locked) -> anyhow::Res
     }
 }
 
+/// Says where the server of a data directory is now. It takes no lock, which whoever starts a
+/// server there would meet.
+fn finder_in(dir: PathBuf) -> Finder {
+    Finder::new(move || last_in(&dir)?.http.parse().ok())
+}
+
 /// The server that uses a data directory now, if one does.
 pub(in crate::cli) fn server_in(dir: &Path) -> anyhow::Result<Option<Target>> {
     if !holds_a_store(dir)? {
@@ -123,14 +130,19 @@ pub(in crate::cli) fn server_in(dir: &Path) -> anyhow::Result<Option<Target>> {
     match to_read(dir)?.lock() {
         Ok(_nobody) => Ok(None),
         Err(LockError::Held { by }) => match server_of(dir, &by) {
-            Some(said) => connected(&said.http, None, token(None, None)?).map(Some),
+            Some(said) => connected(&said.http, None, None, token(None, None)?).map(Some),
             None => Err(not_locked(dir, LockError::Held { by })),
         },
         Err(error) => Err(not_locked(dir, error)),
     }
 }
 
-fn wire(reach: &Reach, address: &str, profile: Option<Profile>) -> anyhow::Result<Target> {
+fn wire(
+    reach: &Reach,
+    address: &str,
+    profile: Option<Profile>,
+    finder: Option<Finder>,
+) -> anyhow::Result<Target> {
     let (profile_token, profile_ca) = match profile {
         Some(profile) => (profile.token_file, profile.ca),
         None => (None, None),
@@ -139,16 +151,21 @@ fn wire(reach: &Reach, address: &str, profile: Option<Profile>) -> anyhow::Resul
     if let Some(path) = &roots {
         certificates(path).map_err(|error| Stop::usage(format!("--ca: {error}")))?;
     }
-    connected(address, roots, token(reach.token_file.as_deref(), profile_token)?)
+    connected(address, finder, roots, token(reach.token_file.as_deref(), profile_token)?)
 }
 
 fn connected(
     address: &str,
+    finder: Option<Finder>,
     roots: Option<PathBuf>,
     token: Option<Token>,
 ) -> anyhow::Result<Target> {
     let options = Options { token, attempt: ATTEMPT, roots, ..Options::default() };
-    let client = Client::new(address, options).map_err(|error| Stop::usage(error.to_string()))?;
+    let client = match finder {
+        Some(finder) => Client::found_by(finder, address, options),
+        None => Client::new(address, options),
+    };
+    let client = client.map_err(|error| Stop::usage(error.to_string()))?;
     Ok(Target::Wire(Box::new(client)))
 }
 

@@ -12,7 +12,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 pub(super) use table::{Cell, Table};
-pub(crate) use time::{age, duration_ms, lease_ms, moment, now, span};
+pub(crate) use time::{age, duration_ms, lease_ms, moment, now, renewed_lease_ms, span};
 
 use super::exit::{Exit, Stop};
 
@@ -94,6 +94,14 @@ pub(super) fn short(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         Some((at, _)) => format!("{}…", text[..at].trim_end()),
         None => text,
+    }
+}
+
+/// A number of things of which there is at least one.
+pub(super) fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err("write a whole number, 1 or more".to_owned()),
+        Ok(number) => Ok(number),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Times as people say them.
 
 use windrow_core::Timestamp;
+use windrow_core::limits::LEASE_MAX_MS;
 
 const UNITS: [(u64, &str); 4] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s")];
 
@@ -61,11 +62,21 @@ pub(crate) fn duration_ms(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "is more than a hundred years; leave it out instead".to_owned())
 }
 
-/// How long a lease lasts that is renewed by whoever has it: long enough for that.
+/// How long a lease lasts.
 pub(crate) fn lease_ms(text: &str) -> Result<u64, String> {
-    let long_enough = |ms: &u64| *ms >= 1_000;
-    let short = || "is shorter than 1s, in which nobody can renew it".to_owned();
-    duration_ms(text).and_then(|ms| Some(ms).filter(long_enough).ok_or_else(short))
+    match duration_ms(text)? {
+        0 => Err("is no time at all".to_owned()),
+        ms if ms > LEASE_MAX_MS => Err(format!("is longer than {}", span(LEASE_MAX_MS))),
+        ms => Ok(ms),
+    }
+}
+
+/// The same of one that is renewed by whoever has it: long enough for that.
+pub(crate) fn renewed_lease_ms(text: &str) -> Result<u64, String> {
+    match lease_ms(text)? {
+        ..1_000 => Err("is shorter than 1s, in which nobody can renew it".to_owned()),
+        ms => Ok(ms),
+    }
 }
 
 #[cfg(test)]
@@ -80,6 +91,15 @@ mod tests {
         for wrong in ["", "d", "30", "30y", "-1d", "1.5d", "99999999999999999w", "1000000w"] {
             assert!(duration_ms(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_lease_is_neither_nothing_nor_for_ever() {
+        assert_eq!((lease_ms("1ms"), lease_ms("12h")), (Ok(1), Ok(LEASE_MAX_MS)));
+        assert_eq!(lease_ms("99d"), Err("is longer than 12h".to_owned()));
+        assert!(lease_ms("0s").is_err());
+        assert_eq!(renewed_lease_ms("1s"), Ok(1_000));
+        assert!(renewed_lease_ms("999ms").is_err());
     }
 
     #[test]
