@@ -13,8 +13,8 @@ pub struct Address {
     authority: String,
 }
 
-/// Says where a server is now that may come back somewhere else; none if nobody knows. It is asked
-/// whenever a connection is made, and must not take long.
+/// Where a server that may move is now; none if nobody knows. Asked before each connection, so it
+/// must be quick.
 #[derive(Clone)]
 pub struct Finder(Arc<dyn Fn() -> Option<Address> + Send + Sync>);
 

@@ -6,7 +6,7 @@ mod rig;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 use windrow_testkit::servers::postgres::{Durability, Postgres, Version};
@@ -68,6 +68,14 @@ fn a_store_is_opened_or_its_holder_named_or_its_damage_said() {
     says(&mut doctor(&data.0, &place), "version", "ok", "here and there");
     says(&mut doctor(&data.0, &place), "token", "ok", "admin");
     server.stop();
+    // A command cannot be asked, but that it works is no problem.
+    let mut work = Command::new(env!("CARGO_BIN_EXE_windrow"));
+    work.args(["work", "--queue", "nothing"]).args(place).args(["--", "true"]);
+    let mut work = work.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    while lines(&doctor(&data.0, &place).output().unwrap(), "store")[0].0 != "warn" {}
+    says(&mut doctor(&data.0, &place), "store", "warn", "which is no server");
+    work.kill().unwrap();
+    work.wait().unwrap();
     let none = data.0.join("none");
     let none = ["--data-dir", none.to_str().unwrap()];
     says(&mut doctor(&data.0, &none), "store", "warn", "`windrow serve` makes one");

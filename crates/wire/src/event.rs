@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 use windrow_core::ports::{Happened, Inspected};
+use windrow_core::trail::{Attempt, Ending};
 use windrow_core::transitions::Event;
 
 use crate::item::Error;
@@ -51,7 +52,7 @@ pub struct Moment {
     pub worker: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<Error>,
-    /// Why it was skipped, if it was.
+    /// Why it was skipped, if it was. Of several stages that were, only the last says so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// What it was from then on, if it ended.
@@ -74,7 +75,9 @@ impl Moment {
 pub fn history(of: &Inspected, done: Vec<Moment>) -> Vec<Moment> {
     let stage = |at: u8| of.body.route.stages.get(usize::from(at)).map(|of| of.name.to_string());
     let mut all = vec![Moment::new(Time(of.item.id.created_at()), "create")];
-    for attempt in &of.trail.attempts {
+    let was_skipped = |attempt: &Attempt| attempt.ending == Ending::Skipped;
+    let last_skipped = of.trail.attempts.iter().rposition(was_skipped);
+    for (at, attempt) in of.trail.attempts.iter().enumerate() {
         let claimed = Moment {
             stage: stage(attempt.stage),
             attempt: Some(attempt.number),
@@ -82,14 +85,14 @@ pub fn history(of: &Inspected, done: Vec<Moment>) -> Vec<Moment> {
             ..Moment::new(Time(attempt.started), "claim")
         };
         let error = attempt.error.as_ref().map(Error::from);
+        let reason = of.trail.reason.clone().filter(|_| last_skipped == Some(at));
         let (at, event) = (Time(attempt.ended), attempt.ending.name());
         all.push(claimed.clone());
-        all.push(Moment { at, event, error, ..claimed });
+        all.push(Moment { at, event, error, reason, ..claimed });
     }
     if let Some(at) = of.trail.finished_at.filter(|_| of.item.is_done()) {
         let status = Some(of.item.status().name());
-        let reason = of.trail.reason.clone();
-        all.push(Moment { reason, status, ..Moment::new(Time(at), "end") });
+        all.push(Moment { status, ..Moment::new(Time(at), "end") });
     }
     all.extend(done);
     // What ends an item is written down after it did; its end comes last all the same.

@@ -14,7 +14,12 @@ use crate::address::{Address, Finder};
 use crate::repeat::Missed;
 use crate::trust::Trust;
 
-type Connection = SendRequest<Full<Bytes>>;
+/// An open connection, and what a request on it calls the server.
+#[derive(Debug)]
+pub(super) struct Connection {
+    sender: SendRequest<Full<Bytes>>,
+    host: HeaderValue,
+}
 
 /// A server, and the connections that nobody uses at the moment.
 #[derive(Debug)]
@@ -51,14 +56,16 @@ impl Pool {
         self.address.lock().clone()
     }
 
-    /// Where the server is now, as far as anybody says so.
-    fn found(&self) -> Address {
-        let found = self.finder.as_ref().and_then(Finder::find);
-        let mut address = self.address.lock();
-        if let Some(found) = found {
-            *address = found;
-        }
-        address.clone()
+    /// Where the server is now. If it may move and nobody knows where it is, its last place may be
+    /// somebody else's.
+    fn found(&self) -> Result<Address, Missed> {
+        let Some(finder) = &self.finder else { return Ok(self.address()) };
+        let found = finder.find().ok_or_else(|| {
+            let last = self.address.lock();
+            Missed::NotSent(format!("{last} is gone, and nobody says where its server is now"))
+        })?;
+        self.address.lock().clone_from(&found);
+        Ok(found)
     }
 
     /// Sends a request and waits for all of its answer.
@@ -69,7 +76,7 @@ impl Pool {
         let body = body.collect().await.map_err(lost)?.to_bytes();
         let seconds = head.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok());
         let retry_after_ms = seconds.and_then(|seconds| seconds.parse::<u64>().ok());
-        if connection.ready().await.is_ok() {
+        if connection.sender.ready().await.is_ok() {
             let mut idle = self.idle.lock();
             if idle.len() < self.idle_max {
                 idle.push(connection);
@@ -92,10 +99,8 @@ impl Pool {
                 Some(connection) => connection,
                 None => self.connect().await?,
             };
-            let host = HeaderValue::from_str(self.address.lock().authority());
-            let host = host.unwrap_or(HeaderValue::from_static("localhost"));
-            request.headers_mut().insert(HOST, host);
-            match connection.try_send_request(request).await {
+            request.headers_mut().insert(HOST, connection.host.clone());
+            match connection.sender.try_send_request(request).await {
                 Ok(response) => return Ok((connection, response)),
                 Err(mut failed) => match failed.take_message() {
                     Some(unsent) if !is_new => request = unsent,
@@ -107,7 +112,7 @@ impl Pool {
     }
 
     async fn connect(&self) -> Result<Connection, Missed> {
-        let address = self.found();
+        let address = self.found()?;
         let refused = |error: &dyn std::error::Error| {
             Missed::NotSent(format!("{address} cannot be reached: {error}"))
         };
@@ -122,11 +127,14 @@ impl Pool {
         } else {
             begin(stream).await
         };
-        begun.map_err(|error| refused(&error))
+        let host = HeaderValue::from_str(address.authority());
+        let host = host.unwrap_or(HeaderValue::from_static("localhost"));
+        let sender = begun.map_err(|error| refused(&error))?;
+        Ok(Connection { sender, host })
     }
 }
 
-async fn begin<S>(stream: S) -> hyper::Result<Connection>
+async fn begin<S>(stream: S) -> hyper::Result<SendRequest<Full<Bytes>>>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {

@@ -91,8 +91,8 @@ impl Client {
         Ok(Client::at(address.parse()?, None, options))
     }
 
-    /// A client of a server that may move: before each connection it is asked where that is. As
-    /// long as nobody knows, it is where it was last.
+    /// A client of a server that may move: before each connection the finder is asked where it is.
+    /// As long as nobody knows, nothing is sent.
     pub fn found_by(
         finder: Finder,
         address: &str,

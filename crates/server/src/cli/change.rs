@@ -239,19 +239,21 @@ async fn many(target: &Target, which: &Which, verb: &Verb, filter: &str) -> anyh
     let items = counted(matched, "item");
     let matches = if matched == 1 { "matches" } else { "match" };
     let mut out = std::io::stdout().lock();
+    // A slip in an id makes a word to look for.
+    let hint = match which.words.as_slice() {
+        [word] if matched == 0 && !word.contains(':') => {
+            format!("; {word:?} is no id, and no item says it")
+        }
+        _ => String::new(),
+    };
     if which.dry_run {
         match which.reach.json {
             true => counted_first.print(&mut out)?,
-            false => writeln!(out, "{items} {matches}; nothing was changed")?,
+            false => writeln!(out, "{items} {matches}; nothing was changed{hint}")?,
         }
         return Ok(());
     }
     if matched == 0 {
-        let hint = match which.words.as_slice() {
-            // A slip in an id makes a word to look for.
-            [word] if !word.contains(':') => format!("; {word:?} is no id, and no item says it"),
-            _ => String::new(),
-        };
         say(&format!("no item is like that; nothing was changed{hint}"));
         return Ok(());
     }

@@ -111,7 +111,7 @@ const PATIENCE: Patience = Patience {
     stays: |dir, by| server_of(dir, by).is_some_and(|server| is_running(server.pid)),
 };
 
-fn is_running(pid: u32) -> bool {
+pub(super) fn is_running(pid: u32) -> bool {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     pid.is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH))
 }

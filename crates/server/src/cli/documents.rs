@@ -7,7 +7,9 @@ use serde_json::value::RawValue;
 
 use super::exit::{Exit, Stop};
 use super::reach::{Ask, Reach, Target};
-use super::show::{Cell, Table, Told, age, moment, plain, read, say, short, span, text};
+use super::show::{
+    Cell, Table, Told, age, at_least_one, moment, plain, read, say, short, span, text,
+};
 use super::with_target;
 
 /// Most that the API puts on a page: of documents, and of lines of a manifest.
@@ -66,7 +68,7 @@ struct List {
     #[arg(long)]
     tenant: Option<String>,
     /// How many at most.
-    #[arg(long, short = 'n', default_value_t = 50, value_name = "N")]
+    #[arg(long, short = 'n', default_value = "50", value_name = "N", value_parser = at_least_one)]
     limit: usize,
     /// All of them.
     #[arg(long, conflicts_with = "limit")]

@@ -36,7 +36,12 @@ pub(super) struct Claim {
     #[arg(value_name = "QUEUE", add = super::complete::queues())]
     queues: Vec<String>,
     /// How many items at most.
-    #[arg(long, default_value_t = 1, value_name = "N")]
+    #[arg(
+        long,
+        default_value_t = 1,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=1000),
+    )]
     max: u32,
     /// How long the lease lasts: 30s, 5m, 2h; by default as the queue's settings say.
     #[arg(long, value_name = "TIME", value_parser = lease_ms)]
@@ -244,7 +249,7 @@ pub(super) fn settle(args: &Settle) -> anyhow::Result<()> {
         let ask = Ask::post(&["leases", &args.lease, "settle"]);
         let ask = ask.json(&json!({ "items": [&item] }))?.once();
         let answer = target.ask(ask).await.map_err(|stop| match stop.exit {
-            Exit::Usage => Stop::usage(as_typed(&stop.message)),
+            Exit::Usage => Stop::usage(as_flag(&stop.message).unwrap_or(stop.message)),
             _ => stop,
         })?;
         let mut each: Vec<Box<RawValue>> = read(&answer)?;
@@ -274,24 +279,16 @@ pub(super) fn settle(args: &Settle) -> anyhow::Result<()> {
     })
 }
 
-/// What is said of a body that nobody wrote, as of what was typed.
-fn as_typed(detail: &str) -> String {
-    let of_flag = as_flag(detail);
-    of_flag.unwrap_or_else(|| detail.replacen("items[0].children", "--children", 1))
-}
-
 /// What is said of a field of the API, as of the flag that it comes from.
 fn as_flag(detail: &str) -> Option<String> {
     const FLAGS: [&str; 8] =
         ["children", "class", "delay", "error", "output", "reason", "result", "until"];
-    let (field, why) = detail.split_once(": ")?;
-    if field == "items" {
-        let more = "give them in slices with --more, the last one without it";
-        let count = why.split(' ').next().unwrap_or_default();
-        return Some(format!("--children has {count}, of at most {COMMAND_ITEMS_MAX}; {more}"));
-    }
-    let flag = field.trim_end_matches("_base64").trim_end_matches("_ms");
-    FLAGS.contains(&flag).then(|| format!("--{flag} {why}"))
+    let (field, why) = detail.strip_prefix("items[0].").unwrap_or(detail).split_once(": ")?;
+    let (name, place) = field.split_at(field.find(['[', '.']).unwrap_or(field.len()));
+    let flag = name.trim_end_matches("_base64").trim_end_matches("_ms");
+    let goes_on = ["is ", "must ", "cannot "].iter().any(|begins| why.starts_with(begins));
+    let joint = if goes_on { "" } else { ":" };
+    FLAGS.contains(&flag).then(|| format!("--{flag}{place}{joint} {why}"))
 }
 
 /// How the attempt ended, as the API takes it.
@@ -312,7 +309,17 @@ fn ended(args: &Settle) -> anyhow::Result<Fields> {
     item.either(("result", "result_base64"), said(&args.result)?)?;
     item.either(("output", "output_base64"), said(&args.output)?)?;
     match said(&args.children)? {
-        Some(Payload::Json(children)) => item.set("children", Some(children))?,
+        Some(Payload::Json(children)) => {
+            let count =
+                serde_json::from_str::<Vec<&RawValue>>(children.text()).map_or(0, |c| c.len());
+            if count > COMMAND_ITEMS_MAX {
+                let said =
+                    format!("--children has {count}, of at most {COMMAND_ITEMS_MAX} at once");
+                let more = "give them in slices with --more, the last one without it";
+                return Err(Stop::usage(format!("{said}; {more}")).into());
+            }
+            item.set("children", Some(children))?;
+        }
         Some(Payload::Bytes(_)) => {
             return Err(Stop::usage("--children is not JSON; give an array of children").into());
         }

@@ -35,7 +35,13 @@ pub(super) struct Args {
     #[arg(long, value_name = "ID")]
     document: Option<String>,
     /// How many passages at most; up to 200.
-    #[arg(long, short = 'n', default_value_t = 10, value_name = "N")]
+    #[arg(
+        long,
+        short = 'n',
+        default_value_t = 10,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=200),
+    )]
     limit: u32,
     /// Say what each passage mentions.
     #[arg(long)]

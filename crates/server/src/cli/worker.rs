@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use windrow_pipelines::documents::Stages;
 
-use super::exit::Stop;
+use super::exit::{Exit, Stop};
 use super::reach::Reach;
 use super::show::{duration_ms, say};
 use super::stages::Doing;
@@ -105,7 +105,13 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
             // A signal is heard by both.
             _ => {
                 let (ran, did) = tokio::join!(crew.work(target), doing.work(target));
-                ran.and(did)
+                let exit = |ended: &anyhow::Error| Some(ended.downcast_ref::<Stop>()?.exit);
+                match (ran, did) {
+                    // That commands are drained is said already, and says nothing of the stages.
+                    (Err(ran), did) if exit(&ran) == Some(Exit::Nothing) => did,
+                    (Err(ran), Err(did)) if ran.to_string().is_empty() => Err(did),
+                    (ran, did) => ran.and(did),
+                }
             }
         }
     })

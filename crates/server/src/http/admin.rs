@@ -284,7 +284,13 @@ async fn retry(
         return Err(wrong(seen.item.status(), why));
     }
     let retried = scoped.retry(id, RetryMode::Reset, None, request).await;
-    retried.map_err(|denied| unfit(denied, why))?;
+    retried.map_err(|denied| match denied {
+        // To this API a job that was split is worked on, whatever its children are.
+        Denied::Failed(Failure::Refused(Refusal::StillLive { .. })) => {
+            wrong(seen.item.status(), why)
+        }
+        denied => unfit(denied, why),
+    })?;
     Ok(acted(&scoped, id).await)
 }
 

@@ -1,8 +1,8 @@
 //! Delete: an ended tree leaves for good.
 
-use windrow_core::command::{Command, EnqueueOutcome};
+use windrow_core::command::{Command, EnqueueOutcome, RetryMode};
 use windrow_core::limits::COMMAND_ITEMS_MAX;
-use windrow_core::{Answer, ItemId, Status};
+use windrow_core::{Answer, ItemId, Refusal, Status};
 
 use super::*;
 
@@ -43,7 +43,12 @@ cases! {
 
     fn a_split_item_is_not_deleted_before_its_tree_ended(bed) {
         let (id, parts) = bed.family(item(), 2);
-        assert_eq!(refused(bed.try_delete(id)), "still_live");
+        let is_live = |status| Refusal::StillLive { item: id, status };
+        assert_eq!(bed.try_delete(id), Err(is_live(Status::Pending)), "as people see it");
+        assert_eq!(bed.try_retry(id, RetryMode::Clone, None), Err(is_live(Status::Pending)));
+        bed.take();
+        assert_eq!(bed.try_delete(id), Err(is_live(Status::Processing)));
+        assert_eq!(bed.try_retry(id, RetryMode::Reset, None), Err(is_live(Status::Processing)));
         bed.cancel(id);
         assert_eq!(refused(bed.try_delete(id)), "still_live");
         bed.sweep();

@@ -12,7 +12,7 @@ use windrow_store::embedded::disk::LockError;
 use super::announced::{last_in, server_of};
 use super::profile::{self, Profile};
 use super::{ATTEMPT, Here, Reach, Target};
-use crate::cli::data_dir::{Locked, holds_a_store, not_locked, to_read};
+use crate::cli::data_dir::{Locked, holds_a_store, is_running, not_locked, to_read};
 use crate::cli::exit::{Exit, Stop};
 use crate::cli::place::Place;
 use crate::cli::serve;
@@ -119,7 +119,8 @@ fn through_its_server(reach: &Reach, dir: &Path, locked: &Locked) -> anyhow::Res
 /// Says where the server of a data directory is now. It takes no lock, which whoever starts a
 /// server there would meet.
 fn finder_in(dir: PathBuf) -> Finder {
-    Finder::new(move || last_in(&dir)?.http.parse().ok())
+    let running = move || last_in(&dir).filter(|said| is_running(said.pid));
+    Finder::new(move || running()?.http.parse().ok())
 }
 
 /// The server that uses a data directory now, if one does.
