@@ -4,8 +4,9 @@
 //! knows which workers are present; it adds that through [`Explanation::without_workers`].
 
 use crate::change::Lease;
+use crate::find::shown;
 use crate::id::ItemId;
-use crate::item::{Item, State, Status};
+use crate::item::{Item, Marks, State, Status};
 use crate::ledger::Ledger;
 use crate::refusal::Refusal;
 use crate::rules::claim::{Gate, cancelled_above, gates};
@@ -82,7 +83,11 @@ impl Reason {
                     format!("its time, {at}; a retry makes it due at once")
                 }
                 Gate::Paused => "resuming its queue, stage or tenant".into(),
-                Gate::Children { open } => format!("the end of {open} children"),
+                Gate::Children { open, cancelled } => {
+                    let children = if *open == 1 { "child" } else { "children" };
+                    let why = if *cancelled { ", cancelled with it" } else { "" };
+                    format!("the end of {open} {children}{why}")
+                }
                 Gate::EarlierWithKey(id) => format!("the end of item {id}, which has its key"),
                 Gate::GroupFull { load, limit } => group_settles(*load, *limit, &[]),
                 Gate::GroupOrder { ahead } => format!("the end of item {ahead} of its group"),
@@ -137,10 +142,7 @@ fn group_settles(load: u32, limit: u32, held_by: &[ItemId]) -> String {
 pub fn explain<L: Ledger>(ledger: &L, id: ItemId, now: Timestamp) -> Result<Explanation, Refusal> {
     let item = known(ledger, id)?;
     let tally = ledger.tally(id);
-    let status = match (item.state, tally) {
-        (State::Split, Some(tally)) => tally.status(),
-        _ => item.status(),
-    };
+    let status = shown(&item, tally);
     Ok(Explanation { item: id, status, reasons: reasons(ledger, &item, now) })
 }
 
@@ -153,7 +155,9 @@ fn reasons<L: Ledger>(ledger: &L, item: &Item, now: Timestamp) -> Vec<Reason> {
         State::Split => {
             let open = ledger.tally(item.id).map_or(0, |tally| tally.open());
             let above = cancelled_above(ledger, item).map(Gate::UnderCancelled);
-            [Gate::Children { open }].into_iter().chain(above).map(Reason::Held).collect()
+            let cancelled = item.has(Marks::CANCELLING);
+            let children = Gate::Children { open, cancelled };
+            [children].into_iter().chain(above).map(Reason::Held).collect()
         }
         State::Held { .. } | State::Pending { .. } => {
             gates(ledger, item, now).map(|gate| held(ledger, item, gate)).collect()

@@ -244,6 +244,31 @@ fn who_works_says_once_that_the_server_is_away_and_that_it_is_back_and_stops_soo
     assert!(took < Duration::from_secs(8), "it took {took:?} to stop");
 }
 
+/// It went on to its end, beside whoever had the item by then.
+#[test]
+fn a_command_whose_lease_runs_out_while_the_server_is_away_is_ended() {
+    let data = Data::new("cut-off");
+    let server = Server::start(&data.place(), &[]);
+    let [begun, ended] = ["begun", "ended"].map(|name| data.0.join(name));
+    let line = format!(
+        "trap 'touch {}; exit' TERM; touch {}; sleep 600 & wait",
+        ended.display(),
+        begun.display()
+    );
+    let url = format!("http://{}", server.address);
+    let place = ["--server", &url, "--lease", "2s"];
+    let mut work = Work::start_for(&place, &["sh", "-c", &line]);
+    let id = enqueue(&server, "slow");
+    until(&server, &id, |_| begun.exists());
+    server.kill();
+    let since = Instant::now();
+    while !ended.exists() {
+        assert!(since.elapsed() < Duration::from_secs(30), "it goes on");
+        std::thread::yield_now();
+    }
+    work.stop();
+}
+
 /// Whoever found it through its data directory went on to ask where it was before.
 #[test]
 fn who_works_for_a_data_directory_finds_its_server_wherever_that_comes_back() {

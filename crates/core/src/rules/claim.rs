@@ -109,13 +109,27 @@ fn take(item: &Item, lease: LeaseId) -> Item {
 pub enum Gate {
     NotVisibleUntil(Timestamp),
     Paused,
-    Children { open: u32 },
+    /// With it they were cancelled, or were not.
+    Children {
+        open: u32,
+        cancelled: bool,
+    },
     EarlierWithKey(ItemId),
-    GroupFull { load: u32, limit: u32 },
-    GroupOrder { ahead: ItemId },
-    ResourceClosed { until: Timestamp },
+    GroupFull {
+        load: u32,
+        limit: u32,
+    },
+    GroupOrder {
+        ahead: ItemId,
+    },
+    ResourceClosed {
+        until: Timestamp,
+    },
     UnderCancelled(ItemId),
-    TooMuchAhead { waiting: u64, max: u64 },
+    TooMuchAhead {
+        waiting: u64,
+        max: u64,
+    },
     Quarantined,
 }
 

@@ -15,8 +15,9 @@ use std::hash::{BuildHasher as _, RandomState};
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
+use windrow_core::item::Status;
 use windrow_core::note::Expects;
-use windrow_core::{ItemId, RequestId, Timestamp};
+use windrow_core::{ItemId, Refusal, RequestId, Timestamp, find};
 use windrow_engine::{Clock as _, Failure};
 use windrow_wire::list::Filter;
 
@@ -148,6 +149,15 @@ impl Document {
         let Wanted { verb, filter, priority, mode, from_stage, dry_run } = wanted;
         (self.verb, &self.filter, self.priority) == (*verb, filter, *priority)
             && (self.mode, &self.from_stage, self.dry_run) == (*mode, from_stage, *dry_run)
+    }
+
+    /// Which items it is done to. What has ended is cancelled only if that is what was asked for.
+    fn admits(&self) -> Result<find::Filter, Refusal> {
+        let mut filter = self.filter.to_core()?;
+        if self.verb == Verb::Cancel && filter.statuses.is_empty() {
+            filter.statuses = vec![Status::Pending, Status::Processing];
+        }
+        Ok(filter)
     }
 
     fn after(&self) -> Option<ItemId> {

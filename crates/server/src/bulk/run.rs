@@ -89,7 +89,7 @@ impl Document {
 
 /// Does an operation to its end, or until the server stops or somebody else has it.
 async fn work(app: &Arc<App>, mut kept: Kept) -> Result<(), Failure> {
-    let filter = match kept.document.filter.to_core() {
+    let filter = match kept.document.admits() {
         Ok(filter) => Arc::new(filter),
         Err(refusal) => {
             kept.document.message = Some(refusal.to_string());

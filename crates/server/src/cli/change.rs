@@ -171,6 +171,12 @@ fn run(which: &Which, verb: Verb) -> anyhow::Result<()> {
     if !which.all && which.words.iter().all(is_id) {
         return with_target(&which.reach, async |target| by_id(target, which, &verb).await);
     }
+    if let Some(word) = which.words.iter().find(|word| !is_id(word))
+        && which.words.iter().any(is_id)
+    {
+        let said = format!("{word:?} is no id of an item, and others here are");
+        return Err(Stop::usage(format!("{said}; nothing was changed")).into());
+    }
     let filter = filter_of(&which.words)?;
     with_target(&which.reach, async |target| many(target, which, &verb, &filter).await)
 }
@@ -188,7 +194,16 @@ async fn by_id(target: &Target, which: &Which, verb: &Verb) -> anyhow::Result<()
             }
             Err(stop) => {
                 let names_it = stop.message.contains(id.as_str());
-                say(&if names_it { stop.to_string() } else { format!("{id}: {stop}") });
+                let root = match stop.code.as_deref() {
+                    Some("not_a_root") => root_of(target, id).await,
+                    _ => None,
+                };
+                let root = root.map(|root| format!("; that is {root}"));
+                let root = root.unwrap_or_default();
+                say(&match names_it {
+                    true => format!("{stop}{root}"),
+                    false => format!("{id}: {stop}{root}"),
+                });
                 refused += 1;
                 last = Some(stop.exit);
                 continue;
@@ -211,6 +226,18 @@ async fn by_id(target: &Target, which: &Which, verb: &Verb) -> anyhow::Result<()
         (0, _) => Ok(()),
         (1, 1) => Err(Stop::silent(last.unwrap_or(Exit::Failed)).into()),
         _ => Err(Stop::silent(Exit::Partly).into()),
+    }
+}
+
+/// The root of the tree that an item is part of.
+async fn root_of(target: &Target, id: &str) -> Option<String> {
+    let mut root = id.to_owned();
+    loop {
+        let item: Value = target.read(Ask::get(&["queue", &root])).await.ok()?;
+        match item["place"]["parent"].as_str() {
+            Some(parent) => root = parent.to_owned(),
+            None => return Some(root),
+        }
     }
 }
 
@@ -241,9 +268,7 @@ async fn many(target: &Target, which: &Which, verb: &Verb, filter: &str) -> anyh
     let mut out = std::io::stdout().lock();
     // A slip in an id makes a word to look for.
     let hint = match which.words.as_slice() {
-        [word] if matched == 0 && !word.contains(':') => {
-            format!("; {word:?} is no id, and no item says it")
-        }
+        [word] if matched == 0 && !word.contains(':') => format!("; {word:?} is no id"),
         _ => String::new(),
     };
     if which.dry_run {
@@ -254,7 +279,12 @@ async fn many(target: &Target, which: &Which, verb: &Verb, filter: &str) -> anyh
         return Ok(());
     }
     if matched == 0 {
-        say(&format!("no item is like that; nothing was changed{hint}"));
+        let live = if verb.name == "cancel" { " and has not ended" } else { "" };
+        let said = format!("no item is like that{live}; nothing was changed{hint}");
+        if !hint.is_empty() {
+            return Err(Stop::new(Exit::NotFound, said).into());
+        }
+        say(&said);
         return Ok(());
     }
     if !which.yes && !agreed(&format!("{items} {matches}. {} them? [y/N] ", verb.asked))? {
@@ -283,11 +313,11 @@ fn concluded(
 ) -> anyhow::Result<()> {
     let number = |name: &str| told[name].as_u64().unwrap_or_default();
     let (done, refused) = (counted(number("done"), "item"), number("refused"));
-    // What is below an item that is cancelled may end with it before it is met.
+    // By itself, or with what was above it.
     let is_all = verb.name != "cancel" || number("done") + refused >= matched;
     if !which.reach.json {
-        let below = if is_all { "" } else { ", with all that is below them" };
-        writeln!(out, "{done} {}{below}", verb.done)?;
+        let rest = if is_all { "" } else { "; the others had ended when it was their turn" };
+        writeln!(out, "{done} {}{rest}", verb.done)?;
     }
     for (code, count) in told["refusals"].as_object().into_iter().flatten() {
         let said = Code::ALL.iter().find(|known| known.name() == code).map(|code| code.title());

@@ -30,11 +30,15 @@ pub(super) struct Locked {
 impl std::fmt::Display for Locked {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (dir, by) = (self.dir.display(), &self.by);
-        write!(
-            f,
-            "{dir} is in use by {by}; stop that process, or, if it is a server, look into a copy, \
-             which `windrow backup` makes while it runs"
-        )
+        if let Some(server) = server_of(&self.dir, by) {
+            let at = server.http;
+            return write!(
+                f,
+                "{dir} is in use by a server at {at} ({by}): commands ask it by themselves; stop \
+                 it, or look into a copy, which `windrow backup` makes while it runs"
+            );
+        }
+        write!(f, "{dir} is in use by {by}; wait until it ends, or stop that process")
     }
 }
 

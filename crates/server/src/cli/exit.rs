@@ -42,11 +42,13 @@ pub(crate) struct Stop {
     pub(crate) exit: Exit,
     /// What to say on standard error; nothing if everything was said.
     pub(crate) message: String,
+    /// The code of the problem that it comes of, if it is one of the API.
+    pub(crate) code: Option<String>,
 }
 
 impl Stop {
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Stop {
-        Stop { exit, message: message.into() }
+        Stop { exit, message: message.into(), code: None }
     }
 
     /// Everything was said already.
@@ -97,7 +99,8 @@ impl From<Problem> for Stop {
             }
             _ => "",
         };
-        Stop::new(exit, format!("{}{hint}", without_place(&detail)))
+        let message = format!("{}{hint}", without_place(&detail));
+        Stop { exit, message, code: Some(code) }
     }
 }
 

@@ -261,15 +261,19 @@ pub(super) fn described(told: &Told) -> Table {
         Some(moment(&item["not_before"])).filter(|at| at.starts_with("in ")).unwrap_or_default(),
     );
     table.pair("finished", moment(&item["finished_at"]));
-    table.pair("payload", told.verbatim("payload"));
     // Nobody reads bytes; where all of them are is said.
-    let bytes = told.verbatim("payload_base64");
-    let is_long = bytes.len() > BYTES_MAX;
-    let more = if is_long { " (--json has all of it)" } else { "" };
-    table.pair("payload_base64", format!("{}{more}", short(&bytes, BYTES_MAX)));
+    let bytes = |name| {
+        let bytes = told.verbatim(name);
+        let is_long = bytes.len() > BYTES_MAX;
+        let more = if is_long { " (--json has all of it)" } else { "" };
+        format!("{}{more}", short(&bytes, BYTES_MAX))
+    };
+    table.pair("payload", told.verbatim("payload"));
+    table.pair("payload_base64", bytes("payload_base64"));
     for name in ["payload_ref", "content_type", "metadata", "result"] {
         table.pair(name, told.verbatim(name));
     }
+    table.pair("result_base64", bytes("result_base64"));
     if item["progress"].is_object() {
         let said = &item["progress"];
         let (current, total) = (plain(&said["current"]), plain(&said["total"]));

@@ -10,6 +10,7 @@ use windrow_core::limits::COMMAND_ITEMS_MAX;
 use super::drain::drained;
 use super::enqueue::{Fields, Payload};
 use super::exit::{Exit, Stop, exit_of};
+use super::queues::paused;
 use super::reach::{Ask, Reach, Target};
 use super::show::{Table, Told, duration_ms, lease_ms, moment, plain, read, short, text};
 use super::with_target;
@@ -99,6 +100,8 @@ pub(super) fn claim(args: &Claim) -> anyhow::Result<()> {
             // Not everybody may know who is drained.
             let drained = drained(target, &[&args.worker]).await.unwrap_or_default().pop();
             let why = drained.unwrap_or_else(|| "there is nothing to claim".to_owned());
+            let (paused, _) = paused(target, &args.queues).await.unwrap_or_default();
+            let why = [&[why], &paused[..]].concat().join("; ");
             return Err(Stop::new(Exit::Nothing, why).into());
         }
         Ok(())
@@ -262,8 +265,12 @@ pub(super) fn settle(args: &Settle) -> anyhow::Result<()> {
             told.print(&mut out)?;
         }
         if let Some(code) = told.seen["error"].as_str() {
-            if let Some(said) = as_flag(text(&told.seen, "detail")).filter(|_| code == "invalid") {
+            let detail = text(&told.seen, "detail");
+            if let Some(said) = as_flag(detail).filter(|_| code == "invalid") {
                 return Err(Stop::usage(said).into());
+            }
+            if let Some(why) = detail.strip_prefix("id: ").filter(|_| code == "invalid") {
+                return Err(Stop::new(Exit::NotFound, format!("{:?} {why}", args.id)).into());
             }
             let exit = match (exit_of(409, code), code) {
                 (_, "not_found") => Exit::NotFound,

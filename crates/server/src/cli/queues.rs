@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::enqueue::Payload;
 use super::exit::{Stop, without_place};
-use super::reach::{Ask, Reach};
+use super::reach::{Ask, Reach, Target};
 use super::show::{Table, Told, plain, read, say, text};
 use super::with_target;
 
@@ -60,6 +60,29 @@ pub(super) fn queues(args: &Queues) -> anyhow::Result<()> {
         }
         Ok(())
     })
+}
+
+/// Says of each of these queues, or of all, what of it is paused; and whether all of all is.
+pub(super) async fn paused(
+    target: &Target,
+    queues: &[String],
+) -> Result<(Vec<String>, bool), Stop> {
+    let known: Vec<Value> = target.read(Ask::get(&["queues"])).await?;
+    let (mut told, mut whole) = (Vec::new(), 0);
+    for queue in &known {
+        let name = text(queue, "queue");
+        let parts: Vec<String> =
+            queue["paused"].as_array().into_iter().flatten().map(part).collect();
+        if parts.is_empty() || !queues.is_empty() && !queues.iter().any(|asked| asked == name) {
+            continue;
+        }
+        let is_whole = parts.iter().any(|part| part == "all");
+        whole += usize::from(is_whole);
+        let what =
+            if is_whole { String::new() } else { format!(" in part ({})", parts.join(", ")) };
+        told.push(format!("{name} is paused{what}; `windrow resume` lets it be handed out"));
+    }
+    Ok((told, !queues.is_empty() && whole == queues.len()))
 }
 
 /// What of a queue is paused.

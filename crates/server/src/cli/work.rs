@@ -3,6 +3,7 @@
 //! The machinery is that of the workers which a server declares (`workers/`). Here it sees the
 //! queue of this process, or that of a server over HTTP.
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use windrow_core::trail::Ending;
 
 use super::drain::drained;
 use super::exit::{Exit, Problem, Stop};
+use super::queues::paused;
 use super::reach::{Ask, Reach, Target};
 use super::show::{at_least_one, duration_ms, renewed_lease_ms, say};
 use super::{counted, with_target};
@@ -173,12 +175,25 @@ pub(super) struct Crew {
 }
 
 impl Crew {
+    /// The queues that are taken from; none if one of the workers takes from all.
+    fn queues(&self) -> Vec<String> {
+        if self.workers.iter().any(|worker| worker.queues.is_empty()) {
+            return Vec::new();
+        }
+        let names = self.workers.iter().flat_map(|worker| &worker.queues);
+        let names: BTreeSet<String> = names.map(ToString::to_string).collect();
+        names.into_iter().collect()
+    }
+
     pub(super) async fn work(self, target: &Target) -> anyhow::Result<()> {
         // Whoever cannot be reached, or lets nobody in, says so before anything is taken.
         let names: Vec<&str> = self.workers.iter().map(|worker| &*worker.name).collect();
         let drained = drained(target, &names).await?;
         drained.iter().for_each(|told| say(told));
-        if self.quota.until_empty && drained.len() == names.len() {
+        // Not everybody may know what is paused.
+        let (paused, is_all) = paused(target, &self.queues()).await.unwrap_or_default();
+        paused.iter().for_each(|told| say(told));
+        if self.quota.until_empty && (is_all || drained.len() == names.len()) {
             return Err(Stop::silent(Exit::Nothing).into());
         }
         target.keeps_time();

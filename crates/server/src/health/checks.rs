@@ -6,7 +6,7 @@ use windrow_core::Timestamp;
 use windrow_core::ports::Lead;
 use windrow_core::vitals::{Room, Vitals, Waiting};
 
-use super::facts::{Facts, Trouble, WINDOW_MINUTES};
+use super::facts::{Facts, Serving, Trouble, WINDOW_MINUTES};
 use super::words::{bytes, counted, time};
 use super::{Check, Status, Thresholds};
 
@@ -29,7 +29,8 @@ const LINES_MAX: usize = 50;
 
 /// All lines. A check that finds nothing has one green line.
 pub(super) fn all(facts: &Facts, thresholds: Thresholds) -> Vec<Check> {
-    let mut checks = vec![ready(facts), store(facts), speed(facts), tick(facts)];
+    let mut checks = vec![ready(facts), store(facts), speed(facts)];
+    checks.extend(tick(facts));
     if let Ok(store) = &facts.store {
         let vitals = &store.vitals;
         checks.push(space(vitals));
@@ -69,11 +70,25 @@ fn or_green(lines: impl Iterator<Item = Check>, otherwise: Check) -> Vec<Check> 
 }
 
 fn ready(facts: &Facts) -> Check {
-    if !facts.is_stopping {
-        return green("serving", "requests are taken");
-    }
-    let says = "the server is stopping: what is under way ends, nothing new begins".to_owned();
-    line("serving", Status::Yellow, says, "send requests to another server, or start it again")
+    let (status, says, remedy) = match facts.serving {
+        Serving::Yes => return green("serving", "requests are taken"),
+        Serving::Stopping => (
+            Status::Yellow,
+            "the server is stopping: what is under way ends, nothing new begins",
+            "send requests to another server, or start it again",
+        ),
+        Serving::Nobody => (
+            Status::Red,
+            "no server runs here: nobody takes requests, and nothing happens by itself",
+            "start one with `windrow serve`",
+        ),
+        Serving::Unknown => (
+            Status::Yellow,
+            "the database was asked, and no server: whether one runs is not known",
+            "ask a server, with --server URL",
+        ),
+    };
+    line("serving", status, says.to_owned(), remedy)
 }
 
 fn store(facts: &Facts) -> Check {
@@ -117,7 +132,13 @@ fn speed(facts: &Facts) -> Check {
     line("store_speed", status, says, remedy)
 }
 
-fn tick(facts: &Facts) -> Check {
+/// Of a server: where none is asked, nothing is to be said.
+fn tick(facts: &Facts) -> Option<Check> {
+    let is_asked = !matches!(facts.serving, Serving::Nobody | Serving::Unknown);
+    is_asked.then(|| ticks(facts))
+}
+
+fn ticks(facts: &Facts) -> Check {
     let pulse = facts.pulse;
     let quiet_ms = facts.now.since(pulse.last.unwrap_or(facts.started));
     let remedy = "look at the log for why steps fail; if there is nothing, start the server again";

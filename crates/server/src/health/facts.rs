@@ -30,7 +30,7 @@ pub(crate) struct Facts {
     /// By this server's clock.
     pub(crate) now: Timestamp,
     pub(crate) started: Timestamp,
-    pub(crate) is_stopping: bool,
+    pub(crate) serving: Serving,
     pub(crate) store: Result<StoreFacts, Trouble>,
     /// What happened in queues lately, as far as it happened here.
     pub(crate) flows: BTreeMap<Arc<str>, QueueFlow>,
@@ -39,6 +39,18 @@ pub(crate) struct Facts {
     pub(crate) workers: Vec<Worker>,
     pub(crate) pulse: Pulse,
     pub(crate) commits: Commits,
+}
+
+/// Whether requests of others are taken here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Serving {
+    Yes,
+    /// Until what is under way has ended.
+    Stopping,
+    /// A command looks at the store, and nobody serves it as long as it does.
+    Nobody,
+    /// A command looks at the store; whether a server does nobody here knows.
+    Unknown,
 }
 
 /// What the store says.
@@ -92,6 +104,8 @@ pub(crate) struct Watch {
     queue: Arc<Queue>,
     thresholds: Thresholds,
     started: Timestamp,
+    /// As long as it does not stop.
+    serving: Serving,
     is_stopping: std::sync::atomic::AtomicBool,
     read: tokio::sync::Mutex<Option<Read>>,
 }
@@ -105,12 +119,18 @@ struct Read {
 impl Watch {
     pub(crate) fn new(queue: Arc<Queue>, thresholds: Thresholds) -> Watch {
         let started = queue.clock().now();
-        Watch { queue, thresholds, started, is_stopping: false.into(), read: Default::default() }
+        let (serving, is_stopping) = (Serving::Yes, false.into());
+        Watch { queue, thresholds, started, serving, is_stopping, read: Default::default() }
     }
 
     /// The server stops: it is not ready any more.
     pub(crate) fn stop(&self) {
         self.is_stopping.store(true, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// It is no server that looks.
+    pub(crate) fn without_server(self, is_alone: bool) -> Watch {
+        Watch { serving: if is_alone { Serving::Nobody } else { Serving::Unknown }, ..self }
     }
 
     pub(crate) async fn health(&self) -> Health {
@@ -136,7 +156,10 @@ impl Watch {
         Facts {
             now,
             started: self.started,
-            is_stopping: self.is_stopping.load(std::sync::atomic::Ordering::Relaxed),
+            serving: match self.is_stopping.load(std::sync::atomic::Ordering::Relaxed) {
+                true => Serving::Stopping,
+                false => self.serving,
+            },
             flows: figures.queues().into_iter().map(flow).collect(),
             worked: figures.worked(),
             workers: self.queue.workers_with(leases),
@@ -187,15 +210,33 @@ fn by_queue(counts: &[Count]) -> BTreeMap<(Arc<str>, Status), u64> {
     by_queue
 }
 
+impl StoreFacts {
+    /// Whether something of a queue is in work, or may be: beyond a limit queues count as one.
+    fn in_work(&self, queue: &str) -> bool {
+        let mut names = [Arc::from(queue), Arc::from(OTHER)].into_iter();
+        let is_counted = |name: &Arc<str>| {
+            Status::ALL.iter().any(|status| self.counts.contains_key(&(Arc::clone(name), *status)))
+        };
+        let name = names.find(is_counted);
+        let count = name.and_then(|name| self.counts.get(&(name, Status::Processing)));
+        count.is_some_and(|count| *count > 0)
+    }
+}
+
 impl Facts {
-    /// Whether a worker somewhere may have work of this stage in hand, or of another after which it
-    /// takes from this one.
+    /// Whether a worker may have work of this stage in hand, or one that is known here has work of
+    /// another after which it takes from this one.
     pub(super) fn is_busy(&self, queue: &str, stage: &str) -> bool {
         let Ok(store) = &self.store else { return false };
+        let in_work = store.in_work(queue);
         store.leases.iter().any(|lease| {
-            // Of a worker at another server nobody here knows what it asked for.
             let here = self.workers.iter().find(|worker| worker.name == lease.worker);
-            here.is_none_or(|worker| claims(worker, queue, Some(stage)))
+            match here {
+                Some(worker) => claims(worker, queue, Some(stage)),
+                // Of a worker at another server, or of before this one began, nobody here knows
+                // what it asked for; but if nothing of the queue is in work, it was something else.
+                None => in_work,
+            }
         })
     }
 

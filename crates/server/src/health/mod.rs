@@ -13,7 +13,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-pub(crate) use facts::{Facts, Watch};
+pub(crate) use facts::{Facts, Serving, Watch};
 pub(crate) use words::bytes;
 
 /// From when on something is not as it should be.

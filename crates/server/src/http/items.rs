@@ -8,7 +8,8 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use windrow_core::command::{EnqueueOutcome, NewItem as CoreItem, RetryMode};
+use windrow_core::command::{EnqueueOutcome, NewItem as CoreItem, RetryMode, Scope};
+use windrow_core::ports::Inspected;
 use windrow_core::{Refusal, command, trace};
 use windrow_engine::Clock as _;
 use windrow_wire::answer::{Called, Each, Enqueued};
@@ -133,7 +134,29 @@ pub(super) async fn explain(queue: Scoped, Named(id): Named) -> Result<Json<Expl
     let id = item_id(&id)?;
     let (explained, seen) = (queue.explain(id).await?, queue.inspect(id).await?);
     let both = explained.zip(seen).ok_or_else(|| Failed::not_found("such item"))?;
-    Ok(Json(Explanation::new(&both.0, &both.1)))
+    let mut explained = Explanation::new(&both.0, &both.1);
+    for why in explained.reasons.iter_mut().filter(|why| why.code == "paused") {
+        let what = pauses_of(&queue, &both.1).await?;
+        if !what.is_empty() {
+            why.unblocked_by = format!("resuming {}", what.join(" and "));
+        }
+    }
+    Ok(Json(explained))
+}
+
+/// What is paused that an item waits for.
+async fn pauses_of(queue: &Scoped, seen: &Inspected) -> Result<Vec<String>, Failed> {
+    let body = &seen.body;
+    let stage = body.route.stages.get(usize::from(seen.item.stage)).map(|stage| &stage.name);
+    let mut paused = queue.paused(&body.queue).await?;
+    paused.retain(|scope| scope.stage.is_none() || scope.stage.as_ref() == stage);
+    paused.retain(|scope| scope.tenant.as_ref().is_none_or(|tenant| *tenant == body.tenant));
+    let said = |scope: Scope| {
+        let stage = scope.stage.map(|stage| format!("stage {stage} of ")).unwrap_or_default();
+        let tenant = scope.tenant.map(|tenant| format!(" for tenant {tenant}")).unwrap_or_default();
+        format!("{stage}queue {}{tenant}", scope.queue)
+    };
+    Ok(paused.into_iter().map(said).collect())
 }
 
 /// An item and a page of its children.

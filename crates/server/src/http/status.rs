@@ -19,7 +19,7 @@ use windrow_wire::time::Time;
 use super::App;
 use super::reply::{Asked, Done, Failed};
 use crate::auth::Scoped;
-use crate::health::Health;
+use crate::health::{Health, Serving};
 use crate::metrics;
 
 /// Items by status.
@@ -157,7 +157,7 @@ pub(super) async fn healthz() -> Json<Done> {
 /// The store answers, and the server is not stopping.
 pub(super) async fn readyz(State(app): State<Arc<App>>) -> Result<Json<Done>, Failed> {
     let facts = app.watch.facts().await;
-    if facts.is_stopping {
+    if facts.serving == Serving::Stopping {
         return Err(Failed::stopping("the server is stopping"));
     }
     match facts.store {

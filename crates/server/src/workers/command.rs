@@ -22,7 +22,7 @@ use super::progress::Line;
 use crate::config::secret_variables;
 
 /// How long a command that is asked to end may take before it is ended.
-const GRACE: Duration = Duration::from_secs(5);
+pub(super) const GRACE: Duration = Duration::from_secs(5);
 /// How long to wait for the last words after it ended.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// How much of what it says on standard error is kept: the end of it.
@@ -41,8 +41,12 @@ pub(crate) enum Ended {
     /// It was stopped because the worker stops.
     Stopped,
     /// It was stopped because its item is not ours any more.
-    Lost,
+    Lost(Lost),
 }
+
+/// Why an item is not ours any more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Lost(pub(crate) &'static str);
 
 /// What a run came to.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use windrow_core::queue::Work;
 use windrow_core::trail::Class;
 use windrow_wire::bytes::Json;
 
-use super::command::{Ended, Ran};
+use super::command::{Ended, Lost, Ran};
 
 const BAD_DATA: i32 = 65;
 const GONE: i32 = 66;
@@ -19,26 +19,26 @@ const SKIPPED: i32 = 99;
 /// How long somebody else may leave an item alone whose command could not be started here.
 const NOT_STARTED_MS: u64 = 30_000;
 
-/// What becomes of an item. None if it is not ours any more.
-pub(super) fn outcome(work: &Work, ran: Ran) -> Option<Outcome> {
+/// What becomes of an item, unless it is not ours any more.
+pub(super) fn outcome(work: &Work, ran: Ran) -> Result<Outcome, Lost> {
     let Ran { ended, said, words } = ran;
     let code = match ended {
-        Ended::Lost => return None,
+        Ended::Lost(lost) => return Err(lost),
         // Nothing is wrong with the item: whoever can do it may have it.
-        Ended::NotStarted => return Some(Outcome::Release { delay_ms: NOT_STARTED_MS }),
-        Ended::Stopped => return Some(Outcome::Release { delay_ms: 0 }),
+        Ended::NotStarted => return Ok(Outcome::Release { delay_ms: NOT_STARTED_MS }),
+        Ended::Stopped => return Ok(Outcome::Release { delay_ms: 0 }),
         Ended::Late(within) => {
             let message = explained(&format!("it took longer than {within:?}"), &words);
-            return Some(Outcome::Retry { class: Class::Resource, message, delay_ms: None });
+            return Ok(Outcome::Retry { class: Class::Resource, message, delay_ms: None });
         }
         Ended::Signal(number) => {
             let message = explained(&format!("the command was ended by signal {number}"), &words);
-            return Some(Outcome::Retry { class: Class::Other, message, delay_ms: None });
+            return Ok(Outcome::Retry { class: Class::Other, message, delay_ms: None });
         }
         Ended::Code(code) => code,
     };
     let message = explained(&format!("the command ended with {code}"), &words);
-    Some(match code {
+    Ok(match code {
         0 => match said.and_then(|said| complete(work, said)) {
             Some(complete) => complete,
             None => {
@@ -110,7 +110,7 @@ mod tests {
         }
     }
 
-    fn check(ended: Ended, said: &[u8], words: &str) -> Option<Outcome> {
+    fn check(ended: Ended, said: &[u8], words: &str) -> Result<Outcome, Lost> {
         let ran = Ran { ended, said: Some(said.to_vec()), words: words.into() };
         outcome(&work(&["one"], "one"), ran)
     }
@@ -118,18 +118,18 @@ mod tests {
     #[test]
     fn a_code_says_what_becomes_of_the_item() {
         let done = |result: &[u8]| {
-            Some(Outcome::Complete { result: Some(result.into()), output: None, spawn: vec![] })
+            Ok(Outcome::Complete { result: Some(result.into()), output: None, spawn: vec![] })
         };
         assert_eq!(check(Ended::Code(0), b"a \"b\"\n", "words"), done(br#""a \"b\"""#));
         assert_eq!(check(Ended::Code(0), b"{\"a\": 1}\n", ""), done(b"{\"a\": 1}"));
         assert_eq!(check(Ended::Code(0), &[255, 0], ""), done(&[255, 0]));
-        assert_eq!(check(Ended::Code(0), b"", ""), Some(Outcome::complete()));
-        let fail = |class, message: &str| Some(Outcome::Fail { class, message: message.into() });
+        assert_eq!(check(Ended::Code(0), b"", ""), Ok(Outcome::complete()));
+        let fail = |class, message: &str| Ok(Outcome::Fail { class, message: message.into() });
         let bad = fail(Class::BadData, "the command ended with 65: no header");
         assert_eq!(check(Ended::Code(65), b"", "no header"), bad);
         assert_eq!(check(Ended::Code(66), b"", ""), fail(Class::Gone, "the command ended with 66"));
         let class = |ended| match check(ended, b"", "") {
-            Some(Outcome::Retry { class, delay_ms: None, .. }) => class,
+            Ok(Outcome::Retry { class, delay_ms: None, .. }) => class,
             other => panic!("{other:?}"),
         };
         assert_eq!(class(Ended::Code(69)), Class::Infrastructure);
@@ -138,27 +138,27 @@ mod tests {
         assert_eq!(class(Ended::Signal(9)), Class::Other);
         assert_eq!(class(Ended::Late(Duration::from_secs(5))), Class::Resource);
         let skipped = Outcome::Skip { reason: "empty".into() };
-        assert_eq!(check(Ended::Code(99), b"", "empty"), Some(skipped));
+        assert_eq!(check(Ended::Code(99), b"", "empty"), Ok(skipped));
     }
 
     #[test]
     fn what_was_not_done_costs_no_attempt_and_what_was_lost_nothing() {
-        assert_eq!(check(Ended::Lost, b"", ""), None);
-        assert_eq!(check(Ended::Stopped, b"", ""), Some(Outcome::Release { delay_ms: 0 }));
+        assert_eq!(check(Ended::Lost(Lost("x")), b"", ""), Err(Lost("x")));
+        assert_eq!(check(Ended::Stopped, b"", ""), Ok(Outcome::Release { delay_ms: 0 }));
         let later = Outcome::Release { delay_ms: NOT_STARTED_MS };
-        assert_eq!(check(Ended::NotStarted, b"", ""), Some(later));
+        assert_eq!(check(Ended::NotStarted, b"", ""), Ok(later));
     }
 
     #[test]
     fn what_a_stage_writes_goes_to_the_next_one() {
         let ran = || Ran { ended: Ended::Code(0), said: Some(b"x".into()), words: String::new() };
-        let Some(Outcome::Complete { result, output, .. }) =
+        let Ok(Outcome::Complete { result, output, .. }) =
             outcome(&work(&["one", "two"], "one"), ran())
         else {
             panic!("it completes")
         };
         assert_eq!((result, output), (None, Some(b"x".to_vec())));
-        let Some(Outcome::Complete { result, output, .. }) =
+        let Ok(Outcome::Complete { result, output, .. }) =
             outcome(&work(&["one", "two"], "two"), ran())
         else {
             panic!("it completes")
@@ -170,11 +170,11 @@ mod tests {
     fn too_much_output_fails_instead_of_being_cut() {
         let ran = Ran { ended: Ended::Code(0), said: None, words: String::new() };
         let failed = outcome(&work(&["one"], "one"), ran);
-        assert!(matches!(failed, Some(Outcome::Fail { class: Class::BadData, .. })));
+        assert!(matches!(failed, Ok(Outcome::Fail { class: Class::BadData, .. })));
         // Written as JSON it is longer than it was.
         let lines = "\n\"".repeat(RESULT_MAX / 2 - 1);
         let failed = check(Ended::Code(0), format!("x{lines}").as_bytes(), "");
-        assert!(matches!(failed, Some(Outcome::Fail { class: Class::BadData, .. })));
+        assert!(matches!(failed, Ok(Outcome::Fail { class: Class::BadData, .. })));
     }
 
     #[test]

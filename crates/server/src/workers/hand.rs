@@ -1,8 +1,10 @@
 //! One item in hand: its lease is kept while its command runs, and then it is settled.
 //!
 //! A command whose item was cancelled, or whose lease was lost, is stopped and says nothing: the
-//! item is somebody else's. A queue that does not answer for a while stops nothing.
+//! item is somebody else's. A queue that does not answer stops nothing as long as the lease lasts,
+//! by the clock here; after that, somebody else may have the item.
 
+use std::convert::Infallible;
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
@@ -16,7 +18,7 @@ use windrow_core::queue::{Error, Queue, Refused, Work};
 use windrow_core::trail::{Class, Progress};
 use windrow_core::{ItemId, LeaseId};
 
-use super::command::{self, Ended};
+use super::command::{self, Ended, Lost};
 use super::exit::outcome;
 use super::{Declared, Payloads};
 
@@ -29,6 +31,8 @@ const ASKED_MAX: u32 = 20;
 /// hand back what comes back by itself.
 const LAST: Duration = Duration::from_secs(10);
 const LAST_OF_RELEASE: Duration = Duration::from_secs(3);
+
+const GONE: &str = "the item was cancelled, or its lease was lost";
 
 /// How much time lies between two reports of how far an item is.
 const TOLD_EVERY: Duration = Duration::from_millis(500);
@@ -75,7 +79,8 @@ pub(crate) async fn work_on<Q: Queue>(
             environment.extend(file.as_ref().map(File::variable));
             let progress = watch::Sender::new(None);
             let said = progress.subscribe();
-            let stop = stopped(queue, (lease, work.id), worker, limits.clone(), said, heard);
+            let mine = Mine { lease, item: work.id, since: begun };
+            let stop = stopped(queue, mine, worker, limits.clone(), said, heard);
             let ran = command::run(&worker.command, environment, bytes, progress, stop).await;
             drop(file);
             let not_started = (ran.ended == Ended::NotStarted).then(|| ran.words.clone());
@@ -83,11 +88,11 @@ pub(crate) async fn work_on<Q: Queue>(
         }
         Err(message) => {
             let class = Class::Infrastructure;
-            (Some(Outcome::Retry { class, message, delay_ms: None }), None)
+            (Ok(Outcome::Retry { class, message, delay_ms: None }), None)
         }
     };
     let did = match outcome {
-        Some(outcome) => {
+        Ok(outcome) => {
             let last = match outcome {
                 Outcome::Release { .. } => LAST_OF_RELEASE,
                 _ => LAST,
@@ -97,7 +102,7 @@ pub(crate) async fn work_on<Q: Queue>(
                 () = limits.over(last) => Did::Unknown("the queue does not answer".into()),
             }
         }
-        None => Did::Lost("the item was cancelled, or its lease was lost".into()),
+        Err(Lost(why)) => Did::Lost(why.into()),
     };
     Some(Done { work, did, not_started, took: begun.elapsed() })
 }
@@ -194,10 +199,18 @@ fn environment(work: &Work) -> Vec<(&'static str, String)> {
     ]
 }
 
+/// An item in hand, and since when it is certain that it is: its lease lasts from then on.
+#[derive(Clone, Copy, Debug)]
+struct Mine {
+    lease: LeaseId,
+    item: ItemId,
+    since: Instant,
+}
+
 /// Says that the work goes on, again and again, until there is a reason to stop it.
 async fn stopped<Q: Queue>(
     queue: &Q,
-    (lease, item): (LeaseId, ItemId),
+    mine: Mine,
     worker: &Declared,
     limits: Limits,
     said: watch::Receiver<Option<Progress>>,
@@ -219,20 +232,19 @@ async fn stopped<Q: Queue>(
         }
     };
     tokio::select! {
-        () = lost(queue, lease, item, worker.heartbeat, heard) => Ended::Lost,
+        why = lost(queue, mine, worker, heard) => Ended::Lost(why),
         within = late => Ended::Late(within),
         () = stops => Ended::Stopped,
-        () = tell(queue, lease, item, said) => Ended::Lost,
+        never = tell(queue, mine, said) => match never {},
     }
 }
 
 /// Tells the queue how far the command is, now and then.
 async fn tell<Q: Queue>(
     queue: &Q,
-    lease: LeaseId,
-    item: ItemId,
+    Mine { lease, item, .. }: Mine,
     mut said: watch::Receiver<Option<Progress>>,
-) {
+) -> Infallible {
     loop {
         let is_over = said.changed().await.is_err();
         let progress = said.borrow_and_update().clone();
@@ -247,24 +259,36 @@ async fn tell<Q: Queue>(
     }
 }
 
-/// Renews a lease until it does not hold the item any more.
-async fn lost<Q: Queue>(
-    queue: &Q,
-    lease: LeaseId,
-    item: ItemId,
-    every: Duration,
-    heard: Heard<'_>,
-) {
+/// Renews a lease until it does not hold the item any more, or would be over before the command
+/// can be ended. Says why the item is not ours.
+async fn lost<Q: Queue>(queue: &Q, mine: Mine, worker: &Declared, heard: Heard<'_>) -> Lost {
+    let Mine { lease, item, mut since } = mine;
+    let lasts = worker.lease - command::GRACE.min(worker.lease / 6);
+    let mut rest = worker.heartbeat;
     loop {
-        sleep(every).await;
-        let renewed = queue.renew(lease, None).await;
+        let round = async {
+            sleep(rest).await;
+            (Instant::now(), queue.renew(lease, None).await)
+        };
+        let (asked, renewed) = tokio::select! {
+            biased;
+            () = sleep_until(since + lasts) => {
+                heard(Some(&Error::NotApplied("a lease could not be renewed in time".into())));
+                return Lost("its lease is over, and the queue does not answer");
+            }
+            renewed = round => renewed,
+        };
         heard(missed(&renewed));
+        rest = worker.heartbeat;
         match renewed {
-            Ok(renewed) if renewed.held.contains(&item) => {}
-            Ok(_) => return,
-            Err(Error::Refused(refused)) if is_gone(&refused) => return,
+            Ok(renewed) if renewed.held.contains(&item) => since = asked,
+            Ok(_) => return Lost(GONE),
+            Err(Error::Refused(refused)) if is_gone(&refused) => return Lost(GONE),
+            Err(Error::Refused(refused)) if is_denied(&refused) => {
+                return Lost("the queue does not let this worker in any more");
+            }
             // It may answer the next time.
-            Err(_) => {}
+            Err(_) => rest = AGAIN.min(worker.heartbeat),
         }
     }
 }
@@ -277,6 +301,11 @@ fn missed<T>(answered: &Result<T, Error>) -> Option<&Error> {
 /// Whether a refusal says that a lease does not hold an item any more.
 fn is_gone(refused: &Refused) -> bool {
     matches!(&*refused.code, "lease_lost" | "not_found")
+}
+
+/// Whether a refusal says that nothing more is taken from whoever asks.
+fn is_denied(refused: &Refused) -> bool {
+    matches!(&*refused.code, "unauthorized" | "forbidden")
 }
 
 /// Settles an item, asking again while the queue does not answer. To repeat it is harmless.

@@ -39,8 +39,10 @@ impl Plain {
             .places
             .iter()
             .fold(text.to_owned(), |text, (place, plain)| text.replace(place, plain));
-        let lines = text.split_inclusive('\n').map(|line| self.line(line));
-        lines.collect()
+        // How full the disk of the tests is, is no matter of theirs.
+        let is_of_disk = |line: &&str| line.contains("WARN health check=\"space\"");
+        let lines = text.split_inclusive('\n').filter(|line| !is_of_disk(line));
+        lines.map(|line| self.line(line)).collect()
     }
 
     fn line(&mut self, line: &str) -> String {

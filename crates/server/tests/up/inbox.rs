@@ -182,7 +182,7 @@ fn who_waits_for_what_only_somebody_can_change_is_told_so() {
     let mut serve = Listening::start(windrow(&home, &["serve"]).env("PATH", &tools)).unwrap();
     assert_eq!(ran(&mut windrow(&home, &["pause", "documents"])).code, Some(0));
     let mut up = Under::start(&mut windrow(&home, &["up", "--once", "notes"]));
-    says(&up.says("nothing moves"), &["paused", "waits for resuming its queue"]);
+    says(&up.says("nothing moves"), &["paused", "waits for resuming queue documents"]);
     let mut add = Under::start(&mut windrow(&home, &["add", "notes/a.md"]));
     says(&add.says("nothing moves"), &["paused"]);
     assert_eq!(ran(&mut windrow(&home, &["resume", "documents"])).code, Some(0));

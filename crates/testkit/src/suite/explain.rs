@@ -48,10 +48,13 @@ cases! {
         bed.complete(&bed.take());
         let said = bed.explain(id);
         assert_eq!(said.status, Status::Pending);
-        assert_eq!(said.reasons, [Reason::Held(Gate::Children { open: 2 })]);
+        let open = |open, cancelled| [Reason::Held(Gate::Children { open, cancelled })];
+        assert_eq!(said.reasons, open(2, false));
         assert_eq!(said.reasons[0].unblocked_by(), "the end of 2 children");
         bed.take();
         assert_eq!(bed.explain(id).status, Status::Processing);
+        bed.cancel(id);
+        assert_eq!(bed.explain(id).reasons, open(2, true));
     }
 
     fn a_successor_waits_for_the_item_with_its_key(bed) {

@@ -41,7 +41,7 @@ fn in_use(dir: &Path, by: &str) -> Finding {
     match server_of(dir, by) {
         Some(_) => ok("store", said),
         None => {
-            let fix = "wait until it ends; or run `windrow serve`, through which many can use it";
+            let fix = "wait until it ends; or stop it and run `windrow serve`, which many can use";
             warn("store", format!("{said}, which is no server: nobody else can use it"), fix)
         }
     }

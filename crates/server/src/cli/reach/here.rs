@@ -46,7 +46,9 @@ impl Here {
         let queue = Arc::clone(&open.queue);
         let documents = Documents::new(config.documents.clone(), beside, Arc::clone(&queue));
         config.newcomers.clone().into_iter().for_each(|settings| queue.assume(settings));
-        let watch = Arc::new(Watch::new(Arc::clone(&queue), config.health));
+        let is_alone = matches!(queue.store(), AnyStore::Embedded(..));
+        let watch = Watch::new(Arc::clone(&queue), config.health).without_server(is_alone);
+        let watch = Arc::new(watch);
         let beside = (watch, config.webhooks.clone(), Arc::new(documents));
         // Only to know that there is one: nobody is asked for it here.
         let given = config.token_file.as_deref().and_then(|path| serve::given(path).ok());

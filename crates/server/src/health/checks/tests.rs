@@ -26,7 +26,7 @@ fn quiet() -> Facts {
     Facts {
         now: NOW,
         started: ago(24 * HOUR),
-        is_stopping: false,
+        serving: Serving::Yes,
         store: Ok(StoreFacts { vitals: Vitals { at: NOW, ..Vitals::default() }, ..<_>::default() }),
         flows: Default::default(),
         worked: Default::default(),
@@ -106,7 +106,15 @@ fn a_quiet_server_is_green_in_every_line() {
 
 #[test]
 fn a_server_that_stops_says_so() {
-    is("serving", Yellow, "stopping", |facts| facts.is_stopping = true);
+    is("serving", Yellow, "stopping", |facts| facts.serving = Serving::Stopping);
+}
+
+#[test]
+fn where_no_server_is_asked_nothing_is_said_to_serve_or_to_happen_by_itself() {
+    is("serving", Red, "no server runs", |facts| facts.serving = Serving::Nobody);
+    is("serving", Yellow, "not known", |facts| facts.serving = Serving::Unknown);
+    let lines = all(&Facts { serving: Serving::Nobody, ..quiet() }, Thresholds::new(3_600, 60));
+    assert!(lines.iter().all(|line| line.check != "tick"), "{lines:#?}");
 }
 
 #[test]
@@ -295,10 +303,20 @@ fn a_queue_whose_workers_are_busy_for_long_is_not_stalled() {
         lease(facts, "w");
     });
     // At another server, so that nobody here knows what it works on.
-    is("stalled", Green, "work is done", |facts| {
-        waits(facts, "q", Some(5 * MINUTE), None);
-        lease(facts, "elsewhere");
-    });
+    let elsewhere = |queue: &'static str, status| {
+        move |facts: &mut Facts| {
+            waits(facts, "q", Some(5 * MINUTE), None);
+            lease(facts, "elsewhere");
+            let counts = &mut facts.store.as_mut().expect("it answers").counts;
+            counts.insert((queue.into(), status), 1);
+        }
+    };
+    let processing = windrow_core::item::Status::Processing;
+    is("stalled", Green, "work is done", elsewhere("q", processing));
+    is("stalled", Green, "work is done", elsewhere("other", processing));
+    // Nothing of this queue is in work, so that it is on something else.
+    is("stalled", Red, "no worker", elsewhere("another", processing));
+    is("stalled", Red, "no worker", elsewhere("q", windrow_core::item::Status::Pending));
     is("stalled", Red, "no worker", |facts| {
         waits(facts, "q", Some(5 * MINUTE), None);
         worker(facts, "w", "another", 0);
