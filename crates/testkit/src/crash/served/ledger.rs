@@ -1,6 +1,6 @@
 //! What the server acknowledged, kept where it cannot lose it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
@@ -20,6 +20,8 @@ pub(super) struct Ledger {
 struct Inside {
     /// Whether it was settled.
     items: HashMap<ItemId, bool>,
+    /// Of these a producer has the answer.
+    created: HashSet<ItemId>,
     settled: u64,
     /// Requests with their first answers.
     requests: Vec<Asked>,
@@ -50,9 +52,11 @@ impl Ledger {
     pub(super) fn enqueued(&self, asked: Asked) {
         let mut inside = self.inside.lock();
         for one in &asked.answer {
-            if inside.items.insert(one.id, false).is_some() {
+            if !inside.created.insert(one.id) {
                 inside.wrong.push(format!("item {} was created twice", one.id));
             }
+            // A worker may have settled it before its producer, whose answer was lost, asked again.
+            inside.items.entry(one.id).or_insert(false);
         }
         inside.requests.push(asked);
     }
