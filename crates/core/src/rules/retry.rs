@@ -131,6 +131,8 @@ fn reset<L: Ledger>(
         (State::Done(End::Failed | End::Cancelled), None) => Event::Reset,
         (State::Done(_) | State::Split, Some(_)) => Event::Restart,
         (State::Done(_), None) => return Err(Refusal::NotResettable { item: id, status }),
+        // It ends when what is below it has.
+        _ if item.has(Marks::CANCELLING) => return Err(Refusal::UnderCancelled { ancestor: id }),
         _ => return Err(still_live(ledger, &item)),
     };
     if item.is_done() && !below {

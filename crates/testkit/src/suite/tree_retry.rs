@@ -252,6 +252,7 @@ cases! {
         let (id, parts) = bed.family(item(), 2);
         bed.settle(&bed.take(), fail());
         bed.cancel(id);
+        assert_eq!(refused(bed.try_retry(id, Reset, None)), "under_cancelled", "it has not ended");
         assert_eq!(refused(bed.try_retry(parts[0], Reset, None)), "under_cancelled");
         bed.sweep();
         assert_eq!(refused(bed.try_retry(parts[0], Reset, None)), "under_cancelled");
