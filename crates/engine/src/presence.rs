@@ -3,7 +3,8 @@
 //! A worker is present while it has an open claim or a live lease, and for a minute after it was
 //! last seen. Leases are the store's to know; the rest is kept here. One name may claim several
 //! things in turn, or be that of several threads: each is remembered as long, and all of them while
-//! it holds a lease, since a lease does not say which claim brought it.
+//! it holds a lease, since a lease does not say which claim brought it. Whoever claimed before this
+//! server started, or from another one, is known by its leases alone.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -26,13 +27,24 @@ pub struct Worker {
     pub waiting: usize,
     /// Live leases.
     pub leases: usize,
-    /// What it claims, the latest first.
+    /// What it claims, the latest first; none if it never asked here.
     pub offers: Vec<Arc<Claim>>,
     /// It is handed nothing new.
     pub is_drained: bool,
 }
 
 impl Worker {
+    fn unseen(name: &Arc<str>) -> Worker {
+        Worker {
+            name: Arc::clone(name),
+            last_seen: Timestamp::ZERO,
+            waiting: 0,
+            leases: 0,
+            offers: Vec::new(),
+            is_drained: false,
+        }
+    }
+
     /// Whether it takes such work when it is not drained.
     pub(crate) fn could_take(&self, work: &Ready) -> bool {
         self.offers.iter().any(|offer| fits(offer, work))
@@ -98,22 +110,24 @@ impl Presence {
 
     /// The workers that are present, given the leases that are live.
     pub fn workers(&self, leases: &[Lease], now: Timestamp) -> Vec<Worker> {
-        let held = |name: &Arc<str>| leases.iter().filter(|lease| lease.worker == *name).count();
-        let workers = self.workers.lock();
-        let present = workers.iter().filter_map(|(name, offers)| {
-            let leases = held(name);
-            let offers = offers.iter().rev();
-            let present = offers.filter(|offer| leases > 0 || offer.is_present(now));
-            Some(Worker {
-                name: Arc::clone(name),
-                last_seen: present.clone().map(|offer| offer.last_seen).max()?,
-                waiting: present.clone().map(|offer| offer.waiting).sum(),
-                leases,
-                offers: present.map(|offer| Arc::clone(&offer.claim)).collect(),
-                is_drained: false,
-            })
-        });
-        present.collect()
+        let mut present: BTreeMap<Arc<str>, Worker> = BTreeMap::new();
+        for lease in leases {
+            let holder = present.entry(Arc::clone(&lease.worker));
+            let holder = holder.or_insert_with(|| Worker::unseen(&lease.worker));
+            holder.leases += 1;
+            holder.last_seen = holder.last_seen.max(lease.renewed);
+        }
+        for (name, offers) in &*self.workers.lock() {
+            let holds = present.contains_key(name);
+            for offer in offers.iter().rev().filter(|offer| holds || offer.is_present(now)) {
+                let worker = present.entry(Arc::clone(name));
+                let worker = worker.or_insert_with(|| Worker::unseen(name));
+                worker.last_seen = worker.last_seen.max(offer.last_seen);
+                worker.waiting += offer.waiting;
+                worker.offers.push(Arc::clone(&offer.claim));
+            }
+        }
+        present.into_values().collect()
     }
 }
 
@@ -131,5 +145,34 @@ impl Drop for OpenClaim<'_> {
         for offer in offers.filter(|offer| offer.is_for_same(&self.claim)) {
             offer.waiting = offer.waiting.saturating_sub(1);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windrow_core::LeaseId;
+
+    use super::*;
+
+    fn lease(worker: &str, renewed: u64) -> Lease {
+        let [granted, expires] = [5, 900_000].map(Timestamp);
+        let (worker, renewed) = (worker.into(), Timestamp(renewed));
+        Lease { id: LeaseId(1), worker, granted, renewed, expires, lease_ms: 9, items: 1 }
+    }
+
+    #[test]
+    fn whoever_claimed_before_the_server_started_is_known_by_its_leases() {
+        let presence = Presence::default();
+        let now = Timestamp(100_000);
+        drop(presence.claiming(&Arc::new(Claim::new("here", "q", 1)), now));
+        let leases = [lease("before", 40_000), lease("before", 70_000), lease("here", 60_000)];
+        let workers = presence.workers(&leases, now);
+        let told: Vec<_> = workers
+            .iter()
+            .map(|worker| (&*worker.name, worker.leases, worker.offers.len(), worker.last_seen.0))
+            .collect();
+        assert_eq!(told, [("before", 2, 0, 70_000), ("here", 1, 1, 100_000)]);
+        presence.forget(&[], Timestamp(900_000));
+        assert!(presence.workers(&[], Timestamp(900_000)).is_empty());
     }
 }

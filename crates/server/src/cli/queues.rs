@@ -71,18 +71,43 @@ pub(super) async fn paused(
     let (mut told, mut whole) = (Vec::new(), 0);
     for queue in &known {
         let name = text(queue, "queue");
-        let parts: Vec<String> =
-            queue["paused"].as_array().into_iter().flatten().map(part).collect();
-        if parts.is_empty() || !queues.is_empty() && !queues.iter().any(|asked| asked == name) {
+        let pauses: Vec<&Value> = queue["paused"].as_array().into_iter().flatten().collect();
+        if pauses.is_empty() || !queues.is_empty() && !queues.iter().any(|asked| asked == name) {
             continue;
         }
-        let is_whole = parts.iter().any(|part| part == "all");
-        whole += usize::from(is_whole);
-        let what =
-            if is_whole { String::new() } else { format!(" in part ({})", parts.join(", ")) };
-        told.push(format!("{name} is paused{what}; `windrow resume` lets it be handed out"));
+        let all = pauses.iter().copied().find(|of| part(of) == "all");
+        whole += usize::from(all.is_some());
+        let (what, first) = match all {
+            Some(all) => (String::new(), all),
+            None => {
+                let parts: Vec<String> = pauses.iter().map(|of| part(of)).collect();
+                (format!(" in part ({})", parts.join(", ")), pauses[0])
+            }
+        };
+        let resume = resume_line(name, first);
+        told.push(format!("{name} is paused{what}; `{resume}` lets it be handed out"));
     }
     Ok((told, !queues.is_empty() && whole == queues.len()))
+}
+
+/// The command that ends a pause.
+fn resume_line(queue: &str, of: &Value) -> String {
+    let mut line = format!("windrow resume {}", as_word(queue));
+    for (flag, name) in [("--stage", &of["stage"]), ("--tenant", &of["tenant"])] {
+        if let Some(name) = name.as_str() {
+            line.push_str(&format!(" {flag} {}", as_word(name)));
+        }
+    }
+    line
+}
+
+/// A name as a shell takes it.
+fn as_word(name: &str) -> String {
+    let is_plain = |letter: char| letter.is_alphanumeric() || "-_./:@".contains(letter);
+    if name.chars().all(is_plain) && !name.starts_with('-') {
+        return name.to_owned();
+    }
+    format!("'{}'", name.replace('\'', "'\\''"))
 }
 
 /// What of a queue is paused.
@@ -293,6 +318,15 @@ fn scoped(scope: &Scope, verb: &str, done: &str) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pause_is_ended_by_a_line_that_names_it() {
+        let line = |queue, of: Value| resume_line(queue, &of);
+        assert_eq!(line("scans", json!({})), "windrow resume scans");
+        let of = json!({"stage": "fetch", "tenant": "o'neill & sons"});
+        let want = "windrow resume scans --stage fetch --tenant 'o'\\''neill & sons'";
+        assert_eq!(line("scans", of), want);
+    }
 
     #[test]
     fn a_change_goes_where_its_name_leads() {

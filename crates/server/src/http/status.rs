@@ -103,7 +103,8 @@ pub(super) struct WorkerShown {
     waiting: usize,
     /// Leases that it holds.
     leases: usize,
-    /// What it asks for; everything if nothing is named.
+    /// What it asks for; everything if nothing is named. Nothing is named either of one that has
+    /// not asked this server and is known by its leases alone.
     queues: Vec<String>,
     stages: Vec<String>,
     kinds: Vec<String>,

@@ -80,6 +80,24 @@ fn a_drained_worker_finishes_what_it_has_and_gets_nothing_new() {
 }
 
 #[test]
+fn a_server_that_is_started_again_lists_who_holds_something() {
+    let data = Data::new("holders");
+    let server = Server::start(&data.0);
+    let id = server.enqueue(json!({}));
+    let grant = server.claim(json!({"worker": "vm/ocr"}));
+    assert!(!server.stop("-KILL"), "it was killed");
+    let server = Server::start(&data.0);
+    let shown = worker(&server, "vm/ocr");
+    let told = ["leases", "waiting", "queues", "drained"].map(|field| &shown[field]);
+    assert_eq!(told, [&json!(1), &json!(0), &json!([]), &json!(false)], "{shown}");
+    assert_eq!((&shown["runs"][0]["item"], shown["last_seen"].is_null()), (&json!(id), false));
+    let done = json!({"items": [{"id": id, "outcome": "complete"}]});
+    let url = format!("/api/v1/leases/{}/settle", grant["lease"].as_str().unwrap());
+    assert_eq!(server.post(&url, &done).json()[0]["ending"], "completed");
+    assert_eq!(server.get("/api/v1/workers").json(), json!([]), "it holds nothing any more");
+}
+
+#[test]
 fn who_is_drained_stays_so_over_a_restart_and_is_shown_while_away() {
     let data = Data::new("drained");
     let server = Server::start(&data.0);
