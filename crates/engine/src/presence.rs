@@ -1,7 +1,7 @@
 //! Presence: which workers are there, and what they offer to do.
 //!
-//! A worker is present while it has an open claim or a live lease, and for a minute after it was
-//! last seen. Leases are the store's to know; the rest is kept here. One name may claim several
+//! A worker is present while it has an open claim or a live lease, and for a minute after it last
+//! asked. Leases are the store's to know; the rest is kept here. One name may claim several
 //! things in turn, or be that of several threads: each is remembered as long, and all of them while
 //! it holds a lease, since a lease does not say which claim brought it. Whoever claimed before this
 //! server started, or from another one, is known by its leases alone.
@@ -27,7 +27,7 @@ pub struct Worker {
     pub waiting: usize,
     /// Live leases.
     pub leases: usize,
-    /// What it claims, the latest first; none if it never asked here.
+    /// What it claims, the latest first; none if it has not asked here lately.
     pub offers: Vec<Arc<Claim>>,
     /// It is handed nothing new.
     pub is_drained: bool,
@@ -43,6 +43,11 @@ impl Worker {
             offers: Vec::new(),
             is_drained: false,
         }
+    }
+
+    /// Whether it asked here. If not, nobody here knows what it takes.
+    pub fn has_asked(&self) -> bool {
+        !self.offers.is_empty()
     }
 
     /// Whether it takes such work when it is not drained.
@@ -111,11 +116,12 @@ impl Presence {
     /// The workers that are present, given the leases that are live.
     pub fn workers(&self, leases: &[Lease], now: Timestamp) -> Vec<Worker> {
         let mut present: BTreeMap<Arc<str>, Worker> = BTreeMap::new();
-        for lease in leases {
+        // One that is over is still there until somebody takes it back.
+        for lease in leases.iter().filter(|lease| now < lease.expires) {
             let holder = present.entry(Arc::clone(&lease.worker));
             let holder = holder.or_insert_with(|| Worker::unseen(&lease.worker));
             holder.leases += 1;
-            holder.last_seen = holder.last_seen.max(lease.renewed);
+            holder.last_seen = holder.last_seen.max(lease.renewed.min(now));
         }
         for (name, offers) in &*self.workers.lock() {
             let holds = present.contains_key(name);
@@ -165,14 +171,15 @@ mod tests {
         let presence = Presence::default();
         let now = Timestamp(100_000);
         drop(presence.claiming(&Arc::new(Claim::new("here", "q", 1)), now));
-        let leases = [lease("before", 40_000), lease("before", 70_000), lease("here", 60_000)];
+        let leases = [("before", 40_000), ("before", 70_000), ("here", 60_000), ("ahead", 200_000)];
+        let leases = leases.map(|(worker, renewed)| lease(worker, renewed));
         let workers = presence.workers(&leases, now);
         let told: Vec<_> = workers
             .iter()
             .map(|worker| (&*worker.name, worker.leases, worker.offers.len(), worker.last_seen.0))
             .collect();
-        assert_eq!(told, [("before", 2, 0, 70_000), ("here", 1, 1, 100_000)]);
-        presence.forget(&[], Timestamp(900_000));
-        assert!(presence.workers(&[], Timestamp(900_000)).is_empty());
+        let want = [("ahead", 1, 0, 100_000), ("before", 2, 0, 70_000), ("here", 1, 1, 100_000)];
+        assert_eq!(told, want, "nobody was seen later than now");
+        assert!(presence.workers(&leases, Timestamp(900_000)).is_empty(), "their leases are over");
     }
 }

@@ -396,7 +396,7 @@ def health() -> Call[a.Health]:
 
 
 def workers() -> Call[list[a.Present]]:
-    """The workers that are present at this server."""
+    """The workers that ask this server for work or hold a lease, and those that are drained."""
     return look(path("workers"), many(a.Present))
 
 

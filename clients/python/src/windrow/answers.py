@@ -497,12 +497,18 @@ class Health:
 
 @dataclass(frozen=True)
 class Present:
-    """A worker that is present at the server."""
+    """A worker that is present or drained.
+
+    `last_seen` is None of one that is drained and away. `asked` says whether the server knows what
+    it takes; if not, it is known by its leases alone.
+    """
 
     name: str
-    last_seen: datetime
+    last_seen: datetime | None
     leases: int
     waiting: int
+    asked: bool = True
+    drained: bool = False
     queues: list[str] = field(default_factory=list)
     stages: list[str] = field(default_factory=list)
     kinds: list[str] = field(default_factory=list)

@@ -75,17 +75,16 @@ pub(super) async fn paused(
         if pauses.is_empty() || !queues.is_empty() && !queues.iter().any(|asked| asked == name) {
             continue;
         }
-        let all = pauses.iter().copied().find(|of| part(of) == "all");
-        whole += usize::from(all.is_some());
-        let (what, first) = match all {
-            Some(all) => (String::new(), all),
-            None => {
-                let parts: Vec<String> = pauses.iter().map(|of| part(of)).collect();
-                (format!(" in part ({})", parts.join(", ")), pauses[0])
-            }
-        };
-        let resume = resume_line(name, first);
-        told.push(format!("{name} is paused{what}; `{resume}` lets it be handed out"));
+        let parts: Vec<String> = pauses.iter().map(|of| part(of)).collect();
+        let is_whole = parts.iter().any(|part| part == "all");
+        whole += usize::from(is_whole);
+        let what =
+            if is_whole { String::new() } else { format!(" in part ({})", parts.join(", ")) };
+        let resume: Vec<String> =
+            pauses.iter().map(|of| format!("`{}`", resume_line(name, of))).collect();
+        let lets = if resume.len() > 1 { "let" } else { "lets" };
+        let resume = resume.join(" and ");
+        told.push(format!("{name} is paused{what}; {resume} {lets} it be handed out"));
     }
     Ok((told, !queues.is_empty() && whole == queues.len()))
 }
@@ -95,7 +94,7 @@ fn resume_line(queue: &str, of: &Value) -> String {
     let mut line = format!("windrow resume {}", as_word(queue));
     for (flag, name) in [("--stage", &of["stage"]), ("--tenant", &of["tenant"])] {
         if let Some(name) = name.as_str() {
-            line.push_str(&format!(" {flag} {}", as_word(name)));
+            line.push_str(&format!(" {flag}={}", as_word(name)));
         }
     }
     line
@@ -104,7 +103,7 @@ fn resume_line(queue: &str, of: &Value) -> String {
 /// A name as a shell takes it.
 fn as_word(name: &str) -> String {
     let is_plain = |letter: char| letter.is_alphanumeric() || "-_./:@".contains(letter);
-    if name.chars().all(is_plain) && !name.starts_with('-') {
+    if name.chars().all(is_plain) {
         return name.to_owned();
     }
     format!("'{}'", name.replace('\'', "'\\''"))
@@ -324,7 +323,7 @@ mod tests {
         let line = |queue, of: Value| resume_line(queue, &of);
         assert_eq!(line("scans", json!({})), "windrow resume scans");
         let of = json!({"stage": "fetch", "tenant": "o'neill & sons"});
-        let want = "windrow resume scans --stage fetch --tenant 'o'\\''neill & sons'";
+        let want = "windrow resume scans --stage=fetch --tenant='o'\\''neill & sons'";
         assert_eq!(line("scans", of), want);
     }
 

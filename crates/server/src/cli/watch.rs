@@ -59,7 +59,7 @@ pub(super) fn health(args: &Health) -> anyhow::Result<()> {
 #[command(after_help = "\
 Examples:
   windrow workers
-      Who claims at this server, when they were last heard of, and what they hold.")]
+      Who claims at this server or holds something, when they were last heard of, and what it is.")]
 pub(super) struct Workers {
     #[command(flatten)]
     reach: Reach,

@@ -236,8 +236,8 @@ fn of_stages(view: &View, queue: &str, around: &Around<'_>) -> Markup {
 /// Workers that take from a queue.
 fn works_on(workers: &Value, queue: &str) -> usize {
     let asks = |worker: &&Value| {
-        // One that is drained, or away, takes nothing.
-        if worker["drained"] == true || worker["last_seen"].is_null() {
+        // One that is drained, or away, takes nothing; of one that has not asked nobody knows.
+        if worker["drained"] == true || worker["asked"] != true {
             return false;
         }
         let queues = list(worker, "queues");

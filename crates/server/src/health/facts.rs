@@ -232,10 +232,10 @@ impl Facts {
         store.leases.iter().any(|lease| {
             let here = self.workers.iter().find(|worker| worker.name == lease.worker);
             match here {
-                Some(worker) => claims(worker, queue, Some(stage)),
+                Some(worker) if worker.has_asked() => claims(worker, queue, Some(stage)),
                 // Of a worker at another server, or of before this one began, nobody here knows
                 // what it asked for; but if nothing of the queue is in work, it was something else.
-                None => in_work,
+                _ => in_work,
             }
         })
     }

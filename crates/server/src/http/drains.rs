@@ -9,7 +9,6 @@ use axum::http::Method;
 use axum::routing::post;
 use schemars::JsonSchema;
 use serde::Serialize;
-use windrow_core::LeaseId;
 use windrow_core::change::Lease;
 use windrow_core::ports::Inspected;
 use windrow_wire::time::Time;
@@ -85,22 +84,17 @@ impl Run {
 pub(super) async fn workers(scoped: Scoped) -> Result<Json<Vec<WorkerAtWork>>, Failed> {
     let workers = scoped.workers().await?;
     let drained = scoped.drained();
-    let mut names: HashSet<Arc<str>> =
-        workers.iter().map(|worker| Arc::clone(&worker.name)).collect();
+    let names: HashSet<Arc<str>> = workers.iter().map(|worker| Arc::clone(&worker.name)).collect();
     // Whoever is drained and gone is shown too, so that nobody forgets to resume it.
     let absent: Vec<Arc<str>> =
         drained.iter().filter(|name| !names.contains(*name)).cloned().collect();
-    names.extend(absent.iter().cloned());
     let mut runs: HashMap<Arc<str>, Vec<Run>> = HashMap::new();
-    let mut leases: HashMap<Arc<str>, HashSet<LeaseId>> = HashMap::new();
     for (lease, seen) in scoped.in_hand(&names, (RUNS_MAX, ALL_RUNS_MAX)).await? {
-        leases.entry(Arc::clone(&lease.worker)).or_default().insert(lease.id);
         runs.entry(Arc::clone(&lease.worker)).or_default().push(Run::new(&lease, &seen));
     }
     let present = workers.into_iter().map(|worker| (Arc::clone(&worker.name), worker.into()));
     let absent = absent.into_iter().map(|name| {
-        let held = leases.get(&name).map_or(0, HashSet::len);
-        let shown = WorkerShown::absent(&name, held);
+        let shown = WorkerShown::absent(&name);
         (name, shown)
     });
     let mut all: Vec<(Arc<str>, WorkerShown)> = present.chain(absent).collect();

@@ -216,8 +216,8 @@ fn of_workers() -> Vec<Operation> {
             Method::GET,
             "/workers",
             Role::Viewer,
-            "The workers that are present at this server, with what they run, and those that \
-             are drained.",
+            "The workers that ask this server for work or hold a lease, with what they run, and \
+             those that are drained.",
             get(drains::workers),
         )
         .gives::<Vec<WorkerAtWork>>(200),

@@ -97,14 +97,16 @@ pub(super) async fn stats(
 #[derive(Serialize, JsonSchema, Debug)]
 pub(super) struct WorkerShown {
     name: String,
-    /// Null of one that is drained and not seen by this server.
+    /// Null of one that is drained and away.
     last_seen: Option<Time>,
-    /// Claims that wait for work now.
+    /// Claims that wait for work at this server now.
     waiting: usize,
     /// Leases that it holds.
     leases: usize,
-    /// What it asks for; everything if nothing is named. Nothing is named either of one that has
-    /// not asked this server and is known by its leases alone.
+    /// Whether it asked this server for work lately. If not, it is known by its leases alone, or
+    /// away, and what it asks for is not known.
+    asked: bool,
+    /// What it asks for; everything if nothing is named.
     queues: Vec<String>,
     stages: Vec<String>,
     kinds: Vec<String>,
@@ -113,13 +115,14 @@ pub(super) struct WorkerShown {
 }
 
 impl WorkerShown {
-    /// One that is drained, and that this server knows only by what it holds.
-    pub(super) fn absent(name: &str, leases: usize) -> WorkerShown {
+    /// One that is drained and away.
+    pub(super) fn absent(name: &str) -> WorkerShown {
         WorkerShown {
             name: name.to_owned(),
             last_seen: None,
             waiting: 0,
-            leases,
+            leases: 0,
+            asked: false,
             queues: Vec::new(),
             stages: Vec::new(),
             kinds: Vec::new(),
@@ -142,6 +145,7 @@ impl From<Worker> for WorkerShown {
             last_seen: Some(worker.last_seen.into()),
             waiting: worker.waiting,
             leases: worker.leases,
+            asked: worker.has_asked(),
             queues: names(|claim| &claim.queues),
             stages: names(|claim| &claim.stages),
             kinds: names(|claim| &claim.kinds),

@@ -36,7 +36,7 @@ pub(super) fn operations() -> Vec<Operation> {
 #[derive(Serialize, JsonSchema, Debug)]
 pub(super) struct SystemStatus {
     queue_worker: QueueWorker,
-    /// Workers that are present at this server.
+    /// Workers that ask this server for work or hold a lease.
     workers: Vec<WorkerShown>,
     /// What runs by the clock: what Windrow does by itself, then schedules.
     scheduled_jobs: Vec<ScheduledJob>,

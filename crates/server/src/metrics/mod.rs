@@ -46,7 +46,7 @@ families! {
     EVENTS "windrow_events_total" Counter "Changes of items that this server told of.";
     IN_FLIGHT "windrow_operations_in_flight" Gauge "Commands that are under way.";
     WAITING "windrow_claims_waiting" Gauge "Claims that wait for work.";
-    WORKERS "windrow_workers" Gauge "Workers that are present at this server.";
+    WORKERS "windrow_workers" Gauge "Workers that ask this server for work.";
     LEASES "windrow_leases" Gauge "Leases that hold something.";
     LEADER "windrow_leader" Gauge "1 if this server does what happens by itself.";
     CLOSED "windrow_resources_closed" Gauge "Resources that are closed.";
@@ -104,7 +104,7 @@ fn of_engine(page: &mut Page, queue: &Queue, facts: &Facts) {
     gauge(page, &EVENTS, queue.events().latest().seq as f64);
     gauge(page, &IN_FLIGHT, queue.in_flight() as f64);
     gauge(page, &WAITING, queue.waiting() as f64);
-    gauge(page, &WORKERS, facts.workers.len() as f64);
+    gauge(page, &WORKERS, facts.workers.iter().filter(|worker| worker.has_asked()).count() as f64);
     let leads = !matches!(facts.pulse.lead, Some(Lead::Follows) | None);
     gauge(page, &LEADER, f64::from(u8::from(leads)));
 }

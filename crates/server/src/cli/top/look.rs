@@ -127,10 +127,12 @@ pub(super) struct Stage {
 #[derive(Clone, PartialEq, Deserialize, Serialize, Debug)]
 pub(super) struct Worker {
     pub(super) name: String,
-    /// None of one that is drained and not here.
+    /// None of one that is drained and away.
     pub(super) last_seen: Option<Time>,
     pub(super) waiting: u64,
     pub(super) leases: u64,
+    /// Whether what it takes is known.
+    pub(super) asked: bool,
     pub(super) queues: Vec<String>,
     pub(super) stages: Vec<String>,
     pub(super) kinds: Vec<String>,

@@ -273,12 +273,13 @@ impl State {
             Pane::Workers => {
                 let worker = &look.workers[at];
                 let all = |names: &[String]| match names {
+                    [] if !worker.asked => "not known here".to_owned(),
                     [] => "all".to_owned(),
                     names => names.join(", "),
                 };
                 let seen = worker.last_seen.map(|seen| seen.0.to_string());
                 let lines = vec![
-                    format!("last seen  {}", seen.as_deref().unwrap_or("not by this server")),
+                    format!("last seen  {}", seen.as_deref().unwrap_or("it is away")),
                     format!("leases     {}", worker.leases),
                     format!("waiting    {} claims", worker.waiting),
                     format!("queues     {}", all(&worker.queues)),

@@ -306,6 +306,8 @@ fn a_queue_whose_workers_are_busy_for_long_is_not_stalled() {
     let elsewhere = |queue: &'static str, status| {
         move |facts: &mut Facts| {
             waits(facts, "q", Some(5 * MINUTE), None);
+            worker(facts, "elsewhere", "", 0);
+            facts.workers[0].offers.clear();
             lease(facts, "elsewhere");
             let counts = &mut facts.store.as_mut().expect("it answers").counts;
             counts.insert((queue.into(), status), 1);

@@ -43,6 +43,7 @@ pub(in super::super) fn look() -> Look {
             last_seen: Some(at(58)),
             waiting: 1,
             leases: 2,
+            asked: true,
             queues: vec!["mail".to_owned()],
             stages: vec![],
             kinds: vec![],
