@@ -176,7 +176,10 @@ pub(super) fn explained(said: &Value) -> Vec<String> {
     if let Some(message) = said["error"]["message"].as_str() {
         lines.push(format!("  last error ({}): {message}", text(&said["error"], "class")));
     }
-    if said["retry_at"].is_string() {
+    // What is due waits for a worker, which was said above.
+    let waits = |why: &Value| text(why, "code") == "not_visible";
+    let is_early = said["reasons"].as_array().is_some_and(|all| all.iter().any(waits));
+    if is_early && said["retry_at"].is_string() {
         lines.push(format!("  tried again {}", moment(&said["retry_at"])));
     }
     lines

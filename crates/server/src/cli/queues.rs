@@ -4,6 +4,7 @@ use std::io::Write as _;
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use windrow_wire::read::nearest;
 
 use super::enqueue::Payload;
 use super::exit::{Stop, without_place};
@@ -62,13 +63,19 @@ pub(super) fn queues(args: &Queues) -> anyhow::Result<()> {
     })
 }
 
-/// Says of each of these queues, or of all, what of it is paused; and whether all of all is.
+/// Says of each of these queues, or of all, what of it is paused, and that it is not there if that
+/// is so; and whether all of all is paused.
 pub(super) async fn paused(
     target: &Target,
     queues: &[String],
 ) -> Result<(Vec<String>, bool), Stop> {
     let known: Vec<Value> = target.read(Ask::get(&["queues"])).await?;
     let (mut told, mut whole) = (Vec::new(), 0);
+    let names = || known.iter().map(|queue| text(queue, "queue"));
+    for name in queues.iter().filter(|asked| !names().any(|known| known == asked.as_str())) {
+        let near = nearest(name, names()).map(|near| format!("; {near} is meant, perhaps"));
+        told.push(format!("there is no queue {name} yet{}", near.unwrap_or_default()));
+    }
     for queue in &known {
         let name = text(queue, "queue");
         let pauses: Vec<&Value> = queue["paused"].as_array().into_iter().flatten().collect();
@@ -165,7 +172,9 @@ Examples:
   windrow settings thumbs lease_ms=60000 max_attempts=5 retention.max_age_ms=604800000
       Changes these, and leaves the others as they are.
   windrow settings thumbs --set @thumbs.json
-      Replaces them all; what is left out is as it is by default.")]
+      Replaces them all; what is left out is as it is by default.
+  windrow settings thumbs --reset
+      As if nobody had ever set anything.")]
 pub(super) struct Settings {
     #[arg(value_name = "QUEUE", add = super::complete::queues())]
     queue: String,
@@ -175,6 +184,9 @@ pub(super) struct Settings {
     /// All settings as JSON, @FILE, or - for standard input.
     #[arg(long, value_name = "JSON", conflicts_with = "changes")]
     set: Option<String>,
+    /// Take back all that was set.
+    #[arg(long, conflicts_with_all = ["changes", "set"])]
+    reset: bool,
     #[command(flatten)]
     reach: Reach,
 }
@@ -183,6 +195,14 @@ pub(super) fn settings(args: &Settings) -> anyhow::Result<()> {
     with_target(&args.reach, async |target| {
         let path = ["queues", &args.queue, "settings"];
         let mut out = std::io::stdout().lock();
+        if args.reset {
+            let told = Told::read(&target.ask(Ask::delete(&path)).await?)?;
+            if args.reach.json {
+                told.print(&mut out)?;
+            }
+            say(&format!("the settings of {} are as they are by default", args.queue));
+            return Ok(());
+        }
         if args.set.is_none() && args.changes.is_empty() {
             let told = Told::read(&target.ask(Ask::get(&path)).await?)?;
             match args.reach.json {
@@ -207,6 +227,9 @@ pub(super) fn settings(args: &Settings) -> anyhow::Result<()> {
             told.print(&mut out)?;
         }
         say(&format!("the settings of {} are changed", args.queue));
+        if told.seen["note"].is_string() {
+            say(text(&told.seen, "note"));
+        }
         Ok(())
     })
 }

@@ -17,6 +17,8 @@ use windrow_client::http::Client;
 use windrow_client::worker::default_name;
 use windrow_core::LeaseId;
 use windrow_core::command::Outcome;
+use windrow_core::item::Status;
+use windrow_core::ports::Count;
 use windrow_core::queue::{Error, Queue, Refused, Work};
 use windrow_core::trail::Ending;
 
@@ -114,7 +116,11 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let program = args.command.first().map_or("", String::as_str);
     if !is_there(program) {
-        let said = format!("{program:?} is no program here; nothing was claimed");
+        let said = if program.contains('/') && Path::new(program).is_file() {
+            format!("{program:?} may not be run; `chmod +x` lets it; nothing was claimed")
+        } else {
+            format!("{program:?} is no program here; nothing was claimed")
+        };
         return Err(Stop::usage(said).into());
     }
     if args.queues.is_empty() {
@@ -217,6 +223,7 @@ impl Crew {
         Q: Queue + 'static,
         P: Payloads + Clone + 'static,
     {
+        let names = self.queues();
         let Crew { workers, quota, drain, json } = self;
         // Before anything is taken, so that nothing is lost to a signal.
         let mut signals = super::serve::Signals::new()?;
@@ -264,7 +271,7 @@ impl Crew {
                         say("stopped at once: what is in hand comes back when its lease runs out");
                     } else {
                         let what = if drain.is_zero() {
-                            "items are handed back"
+                            "what is in hand is handed back"
                         } else {
                             "what is in hand may end"
                         };
@@ -276,9 +283,25 @@ impl Crew {
         let again = again.load(Ordering::Relaxed);
         if again > 0 && quota.until_empty {
             say(&format!("{} to be tried again later", counted(again, "item")));
+        } else if quota.until_empty && refused.is_none() {
+            // Not everybody may know what waits.
+            let waits = waiting(&place.queue.counts().await.unwrap_or_default(), &names);
+            if waits > 0 {
+                let what = "still pending: delayed, paused or in a full group";
+                say(&format!("{} {what}", counted(waits, "item")));
+            }
         }
         concluded(refused, not_well.load(Ordering::Relaxed) + u64::from(is_cut))
     }
+}
+
+/// What is pending in these queues, or in all.
+fn waiting(counts: &[Count], queues: &[String]) -> u64 {
+    let is_asked = |count: &&Count| {
+        count.status == Status::Pending
+            && (queues.is_empty() || queues.iter().any(|name| **name == *count.queue))
+    };
+    counts.iter().filter(is_asked).map(|count| count.items).sum()
 }
 
 pub(super) fn concluded(refused: Option<Error>, not_well: u64) -> anyhow::Result<()> {

@@ -206,8 +206,10 @@ pub(super) async fn queues(
         counts.entry(Arc::clone(&count.queue)).or_default().add(&count);
     }
     let mut names: BTreeSet<Arc<str>> = counts.keys().cloned().collect();
-    let named = settings.iter().map(|(queue, _)| queue).filter(|queue| &***queue != EVERY_QUEUE);
-    names.extend(named.map(Arc::clone));
+    // What was taken back was never set.
+    let assumed = scoped.assumed();
+    let named = settings.iter().filter(|(queue, set)| **queue != *EVERY_QUEUE && *set != assumed);
+    names.extend(named.map(|(queue, _)| Arc::clone(queue)));
     names.extend(paused.iter().map(|scope| Arc::clone(&scope.queue)));
     let shown = names.into_iter().map(|queue| {
         let set = settings.iter().find(|(of, _)| *of == queue);

@@ -80,11 +80,15 @@ pub(super) struct Stands {
 
 /// How it stands, and a word if the queue has nothing in it: its name may be a slip.
 async fn stands(scoped: &Scoped, queue: &str) -> Result<Json<Stands>, Failed> {
-    let counts = scoped.counts().await?;
-    let is_used = counts.iter().any(|count| *count.queue == *queue);
-    let note = (!is_used).then(|| format!("no item of queue {queue:?} is here"));
+    let note = no_item(scoped, queue).await?;
     let paused = scoped.paused(queue).await?.iter().map(Paused::from).collect();
     Ok(Json(Stands { done: true, paused, note }))
+}
+
+async fn no_item(scoped: &Scoped, queue: &str) -> Result<Option<String>, Failed> {
+    let counts = scoped.counts().await?;
+    let is_used = counts.iter().any(|count| *count.queue == *queue);
+    Ok((!is_used).then(|| format!("no item of queue {queue:?} is here")))
 }
 
 /// A word if no item is in a stage: its name may be a slip, too. Nothing is said to somebody who
@@ -111,7 +115,8 @@ pub(super) async fn configure(
     settings.check()?;
     let settings = settings.or_assumed(&text, &scoped.assumed());
     scoped.configure(&queue, settings.into()).await?;
-    Ok(Done::YES)
+    let note = no_item(&scoped, &queue).await?;
+    Ok(Json(Done { done: true, note }))
 }
 
 /// Back to how a queue behaves of which nobody said anything.

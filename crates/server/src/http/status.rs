@@ -97,7 +97,8 @@ pub(super) async fn stats(
 #[derive(Serialize, JsonSchema, Debug)]
 pub(super) struct WorkerShown {
     name: String,
-    /// Null of one that is drained and away.
+    /// When it last asked for work, or renewed a lease that it holds. Null of one that is drained
+    /// and away.
     last_seen: Option<Time>,
     /// Claims that wait for work at this server now.
     waiting: usize,

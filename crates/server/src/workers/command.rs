@@ -81,7 +81,13 @@ pub(crate) async fn run(
     let (mut child, mut pipes) = match spawned {
         Ok(started) => started,
         Err(error) => {
-            let words = format!("{program}: {error}");
+            let hint = match error.raw_os_error() {
+                Some(code) if code == rustix::io::Errno::NOEXEC.raw_os_error() => {
+                    "; does a script lack its first line, such as `#!/bin/sh`?"
+                }
+                _ => "",
+            };
+            let words = format!("{program}: {error}{hint}");
             return Ran { ended: Ended::NotStarted, said: None, words };
         }
     };

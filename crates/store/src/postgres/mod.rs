@@ -146,7 +146,7 @@ impl std::fmt::Debug for Postgres {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("{}", described(.0))]
-    Database(#[from] tokio_postgres::Error),
+    Database(tokio_postgres::Error),
     #[error("a value in the database is not one that this program writes; was it changed by hand?")]
     Malformed,
     #[error(
@@ -193,10 +193,26 @@ pub enum Error {
     Endless,
 }
 
+/// Not as a source: all that the database said is in the words of [`Error::Database`].
+impl From<tokio_postgres::Error> for Error {
+    fn from(error: tokio_postgres::Error) -> Error {
+        Error::Database(error)
+    }
+}
+
 /// What the database says, with its own words first.
 fn described(error: &tokio_postgres::Error) -> String {
     match error.as_db_error() {
-        Some(said) => format!("PostgreSQL says: {} ({})", said.message(), said.code().code()),
+        Some(said) => {
+            let mend = match *said.code() {
+                SqlState::INSUFFICIENT_PRIVILEGE => {
+                    "; the role must own the database, or be given `grant create on database`"
+                }
+                SqlState::INVALID_CATALOG_NAME => "; `createdb` makes it",
+                _ => "",
+            };
+            format!("PostgreSQL says: {} ({}){mend}", said.message(), said.code().code())
+        }
         None => match std::error::Error::source(error) {
             Some(cause) => format!("PostgreSQL: {error}: {cause}"),
             None => format!("PostgreSQL: {error}"),

@@ -125,7 +125,7 @@ impl Doing {
         })?;
         let refused = tokio::select! {
             () = signals.next() => {
-                say("stopping: items are handed back; a second signal stops at once");
+                say("stopping: what is in hand is handed back; a second signal stops at once");
                 None
             }
             () = workers.ended() => None,

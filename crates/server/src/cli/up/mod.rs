@@ -173,6 +173,13 @@ impl Up {
                 summary.is_late = !looked.is_over;
                 summary.print(&mut std::io::stdout().lock(), took, &self.hint)?;
                 if self.once {
+                    if !is_own {
+                        let names = watched.iter().map(|source| source.name.as_str());
+                        let names = names.collect::<Vec<_>>().join(", ");
+                        say(&format!(
+                            "the server goes on watching ({names}); DELETE /sources/NAME ends that"
+                        ));
+                    }
                     return Ok(summary);
                 }
                 say("watching for new and changed files; Ctrl-C stops");
