@@ -11,7 +11,7 @@ pub(super) fn read(reach: &Reach, found: &mut Vec<Finding>) -> Option<Config> {
     let (config, layers) = match read {
         Ok(read) => read,
         Err(error) => {
-            let fix = "mend what it names; `windrow serve --help` has every setting".to_owned();
+            let fix = "correct the file, the variable or the flag that it names".to_owned();
             found.push(Finding { fix: Some(fix), ..failed("config", &error) });
             return None;
         }
