@@ -228,7 +228,7 @@ fn a_worker_that_is_told_to_stop_hands_back_what_it_has_at_no_cost() {
     worker.signal("-INT");
     let (code, said) = worker.ends();
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("items are handed back"), "{said}");
+    assert!(said.contains("what is in hand is handed back"), "{said}");
     let page = get(&server, &format!("/queue/{}", page["id"].as_str().unwrap()));
     assert_eq!((&page["status"], &page["stages"][0]["attempts"]), (&json!("pending"), &json!(0)));
     does(&server, "ocr,vector", &[]);
