@@ -137,7 +137,7 @@ export function places({ failed, parent, documents, operation }) {
     'document-page-failed': [`/documents/${paper}/pages/3`, TORN],
     graph: ['/documents/graph?collection=papers', 'Ada Lovelace'],
     search: ['/search?q=spare%20burner%20of%20the%20lamp', 'lighthouse-handbook.pdf'],
-    sources: ['/sources', 'watching'],
+    sources: ['/sources', 'What is gone'],
     workers: ['/workers', 'thumbs-2'],
     schedules: ['/schedules', 'daily at 03:00'],
     system: ['/admin/system', 'By the clock'],
