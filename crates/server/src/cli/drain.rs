@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::exit::Stop;
 use super::reach::{Ask, Reach, Target};
-use super::show::{Told, printable, say, text};
+use super::show::{Told, printable, say_note, text};
 use super::with_target;
 
 #[derive(clap::Args, Debug)]
@@ -45,9 +45,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         } else {
             writeln!(out, "{}: {done}", printable(&args.worker))?;
         }
-        if told.seen["note"].is_string() {
-            say(text(&told.seen, "note"));
-        }
+        say_note(&told);
         Ok(())
     })
 }

@@ -10,7 +10,7 @@ use windrow_core::limits::COMMAND_ITEMS_MAX;
 use super::drain::drained;
 use super::enqueue::{Fields, Payload};
 use super::exit::{Exit, Stop, exit_of};
-use super::queues::paused;
+use super::queues::remarks;
 use super::reach::{Ask, Reach, Target};
 use super::show::{Table, Told, duration_ms, lease_ms, moment, plain, read, short, text};
 use super::with_target;
@@ -100,8 +100,8 @@ pub(super) fn claim(args: &Claim) -> anyhow::Result<()> {
             // Not everybody may know who is drained.
             let drained = drained(target, &[&args.worker]).await.unwrap_or_default().pop();
             let why = drained.unwrap_or_else(|| "there is nothing to claim".to_owned());
-            let (paused, _) = paused(target, &args.queues).await.unwrap_or_default();
-            let why = [&[why], &paused[..]].concat().join("; ");
+            let (remarks, _) = remarks(target, &args.queues).await.unwrap_or_default();
+            let why = [&[why], &remarks[..]].concat().join("; ");
             return Err(Stop::new(Exit::Nothing, why).into());
         }
         Ok(())

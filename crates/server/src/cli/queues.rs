@@ -9,7 +9,7 @@ use windrow_wire::read::nearest;
 use super::enqueue::Payload;
 use super::exit::{Stop, without_place};
 use super::reach::{Ask, Reach, Target};
-use super::show::{Table, Told, plain, read, say, text};
+use super::show::{Table, Told, plain, read, say, say_note, text};
 use super::with_target;
 
 const STATUSES: [&str; 6] =
@@ -65,7 +65,7 @@ pub(super) fn queues(args: &Queues) -> anyhow::Result<()> {
 
 /// Says of each of these queues, or of all, what of it is paused, and that it is not there if that
 /// is so; and whether all of all is paused.
-pub(super) async fn paused(
+pub(super) async fn remarks(
     target: &Target,
     queues: &[String],
 ) -> Result<(Vec<String>, bool), Stop> {
@@ -227,9 +227,7 @@ pub(super) fn settings(args: &Settings) -> anyhow::Result<()> {
             told.print(&mut out)?;
         }
         say(&format!("the settings of {} are changed", args.queue));
-        if told.seen["note"].is_string() {
-            say(text(&told.seen, "note"));
-        }
+        say_note(&told);
         Ok(())
     })
 }
@@ -330,9 +328,7 @@ fn scoped(scope: &Scope, verb: &str, done: &str) -> anyhow::Result<()> {
         if verb == "resume" && !still.is_empty() {
             say(&format!("still paused: {}", still.join(", ")));
         }
-        if told.seen["note"].is_string() {
-            say(text(&told.seen, "note"));
-        }
+        say_note(&told);
         Ok(())
     })
 }

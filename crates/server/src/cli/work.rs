@@ -24,7 +24,7 @@ use windrow_core::trail::Ending;
 
 use super::drain::drained;
 use super::exit::{Exit, Problem, Stop};
-use super::queues::paused;
+use super::queues::remarks;
 use super::reach::{Ask, Reach, Target};
 use super::show::{at_least_one, duration_ms, renewed_lease_ms, say};
 use super::{counted, with_target};
@@ -116,12 +116,8 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let program = args.command.first().map_or("", String::as_str);
     if !is_there(program) {
-        let said = if program.contains('/') && Path::new(program).is_file() {
-            format!("{program:?} may not be run; `chmod +x` lets it; nothing was claimed")
-        } else {
-            format!("{program:?} is no program here; nothing was claimed")
-        };
-        return Err(Stop::usage(said).into());
+        let why = why_not(program);
+        return Err(Stop::usage(format!("{why}; nothing was claimed")).into());
     }
     if args.queues.is_empty() {
         say("takes from all queues; name some with --queue");
@@ -133,6 +129,14 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         json: args.reach.json,
     };
     with_target(&args.reach, async |target| crew.work(target).await)
+}
+
+/// Why a program cannot be started.
+pub(super) fn why_not(program: &str) -> String {
+    if program.contains('/') && Path::new(program).is_file() {
+        return format!("{program:?} may not be run; `chmod +x` lets it");
+    }
+    format!("{program:?} is no program here")
 }
 
 /// Whether a program can be started, by its path or by its name.
@@ -197,8 +201,8 @@ impl Crew {
         let drained = drained(target, &names).await?;
         drained.iter().for_each(|told| say(told));
         // Not everybody may know what is paused.
-        let (paused, is_all) = paused(target, &self.queues()).await.unwrap_or_default();
-        paused.iter().for_each(|told| say(told));
+        let (remarks, is_all) = remarks(target, &self.queues()).await.unwrap_or_default();
+        remarks.iter().for_each(|told| say(told));
         if self.quota.until_empty && (is_all || drained.len() == names.len()) {
             return Err(Stop::silent(Exit::Nothing).into());
         }

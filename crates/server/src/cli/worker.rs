@@ -15,7 +15,7 @@ use super::reach::Reach;
 use super::show::{duration_ms, say};
 use super::stages::Doing;
 use super::with_target;
-use super::work::{Crew, is_there};
+use super::work::{Crew, is_there, why_not};
 use crate::config::Config;
 use crate::workers::Declared;
 use crate::workers::shift::Quota;
@@ -77,7 +77,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     for worker in &workers {
         let program = worker.command.first().map_or("", String::as_str);
         if !is_there(program) {
-            let said = format!("workers.{}: {program:?} is no program here", worker.name);
+            let said = format!("workers.{}: {}", worker.name, why_not(program));
             return Err(Stop::usage(format!("{said}; nothing was claimed")).into());
         }
         let stages = worker.stages.join(", ");

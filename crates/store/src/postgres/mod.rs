@@ -206,7 +206,7 @@ fn described(error: &tokio_postgres::Error) -> String {
         Some(said) => {
             let mend = match *said.code() {
                 SqlState::INSUFFICIENT_PRIVILEGE => {
-                    "; the role must own the database, or be given `grant create on database`"
+                    "; the role must own the database, or have been granted this by its owner"
                 }
                 SqlState::INVALID_CATALOG_NAME => "; `createdb` makes it",
                 _ => "",

@@ -117,3 +117,10 @@ pub(super) fn say(words: &str) {
     // Whoever closed standard error does not want to know.
     let _told = writeln!(io::stderr().lock(), "windrow: {}", printable(words));
 }
+
+/// Says what an answer remarks, such as that a name may be a slip.
+pub(super) fn say_note(told: &Told) {
+    if let Some(note) = told.seen["note"].as_str() {
+        say(note);
+    }
+}
