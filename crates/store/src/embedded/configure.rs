@@ -96,7 +96,7 @@ impl Tables {
 
     /// Keys of ended items begin or cease to count.
     fn keep_keys(&mut self, queue: u32, unique: Unique) {
-        if self.settings_no(queue).unique == unique {
+        if self.settings.of(queue).unique == unique {
             return;
         }
         let of_queue = self.history.iter().filter(|e| self.owners.get(e.owner).queue == queue);
@@ -113,7 +113,7 @@ impl Tables {
 
     /// New settings: every lane of the queue gets its policy and its items line up anew.
     pub(crate) fn configure(&mut self, queue: &Arc<str>, settings: Settings) {
-        let queue = self.text(queue);
+        let (name, queue) = (queue, self.text(queue));
         let settings = Arc::new(settings);
         let in_line = |slot: &Slot| matches!(slot.spot, Spot::Line | Spot::Late);
         let of_queue: Vec<SlotNo> = self
@@ -137,17 +137,16 @@ impl Tables {
             self.lanes.get_mut(lane).policy = settings.policy(stage, kind);
         }
         self.keep_keys(queue, settings.unique);
-        self.settings.insert(queue, settings);
+        self.settings.say(queue, name, settings);
         self.note_ahead();
         for no in of_queue {
             let slot = *self.slab.get(no);
             self.lanes.order(&slot, true);
         }
         lined.into_iter().for_each(|no| self.lanes.join(&mut self.slab, no));
-        let every = self.kept_of_every();
-        let Tables { owners, settings, default_settings, .. } = self;
-        let of = |queue: u32| settings.get(&queue).unwrap_or(default_settings);
-        owners.review(|queue| of(queue).retention.or(every).max_per_tenant);
+        let Tables { owners, settings, .. } = self;
+        owners.review(|queue| settings.keeps(queue).max_per_tenant);
+        self.history.forget_ages();
         self.tell_queue(queue);
     }
 }

@@ -63,9 +63,9 @@ impl Tables {
         let root = image.place.is_none();
         let (serial, ended_s) = (image.serial, seconds(at));
         self.history.push(Entry { serial, at: nowhere(), owner, end, root, ended_s });
-        let settings = Arc::clone(self.settings_no(image.queue));
+        let settings = Arc::clone(self.settings.of(image.queue));
         if root {
-            let max = self.retention(image.queue).max_per_tenant;
+            let max = self.settings.keeps(image.queue).max_per_tenant;
             self.owners.kept(owner, true, max);
             let whole = self.trees.tally(serial).is_some_and(|tally| tally.gaps == 0);
             if image.marks.has(Marks::PARENT) && whole {
@@ -89,7 +89,7 @@ impl Tables {
         self.unfolded.remove(&(entry.ended_s, entry.serial));
         if entry.root {
             let queue = self.owners.get(entry.owner).queue;
-            let max = self.retention(queue).max_per_tenant;
+            let max = self.settings.keeps(queue).max_per_tenant;
             self.owners.kept(entry.owner, false, max);
         }
         if let Some(image) = image {
@@ -147,7 +147,7 @@ impl Tables {
             return;
         };
         let queue = self.owners.get(entry.owner).queue;
-        let keeps_keys = self.settings_no(queue).unique == Unique::Retained;
+        let keeps_keys = self.settings.of(queue).unique == Unique::Retained;
         let image = (!entry.root || keeps_keys).then(|| self.image_of(&entry).ok()).flatten();
         let place = image.as_ref().and_then(|image| image.place);
         self.history.remove(serial);

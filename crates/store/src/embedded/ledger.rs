@@ -13,7 +13,7 @@ use windrow_core::planted::{Bug, is_planted};
 use windrow_core::refusal::{Full, Refusal};
 use windrow_core::resource::Resource;
 use windrow_core::route::Route;
-use windrow_core::rules::notify::DELIVERIES;
+use windrow_core::rules::notify::{DELIVERIES, EVERY_QUEUE};
 use windrow_core::settings::{Policy, Settings};
 use windrow_core::tally::Tally;
 use windrow_core::trail::Trail;
@@ -22,6 +22,7 @@ use windrow_core::{ItemId, LeaseId, RequestId, Timestamp};
 use super::codec::body::get_body;
 use super::codec::record::Image;
 use super::codec::{Malformed, Reader};
+use super::keeping::past_keeping;
 use super::log::{Loc, LogError, Space};
 use super::outbox::Target;
 use super::schedule::history::Entry;
@@ -168,50 +169,6 @@ impl Tables {
     fn slot_for(&self, item: &Item) -> Option<&Slot> {
         self.find_live(item.id).map(|no| self.slab.get(no))
     }
-
-    /// Ended roots that are past their keeping, by age or because their owner keeps too many.
-    fn past_keeping(&self, now: Timestamp, limit: usize) -> Vec<ItemId> {
-        let every = self.kept_of_every();
-        let ages = self.settings.values().map(|s| s.retention.or(every).max_age_ms);
-        let shortest = ages.chain([every.max_age_ms]).min();
-        let shortest_s = shortest.unwrap_or(0) / 1_000;
-        let over = self.owners.over();
-        let mut excess: hashbrown::HashMap<u32, u32> = over
-            .iter()
-            .map(|no| {
-                let owner = self.owners.get(*no);
-                let max = self.retention(owner.queue).max_per_tenant;
-                (*no, owner.kept.saturating_sub(max))
-            })
-            .collect();
-        // Nothing that ended after this is too old, anywhere.
-        let young_s = (now.0 / 1_000).saturating_sub(shortest_s);
-        let until_s = if excess.is_empty() { young_s } else { u64::MAX };
-        let mut due = Vec::new();
-        for entry in self.history.ended_by(until_s) {
-            if due.len() >= limit || (entry.ended_s > young_s && excess.is_empty()) {
-                break;
-            }
-            if !entry.root {
-                continue;
-            }
-            let queue = self.owners.get(entry.owner).queue;
-            let max_age_ms = self.retention(queue).max_age_ms;
-            let old = now > Timestamp(entry.ended_s * 1_000).plus(max_age_ms);
-            let many = excess.get_mut(&entry.owner);
-            let beyond = many.is_some_and(|left| {
-                *left -= 1;
-                *left == 0
-            });
-            if beyond {
-                excess.remove(&entry.owner);
-            }
-            if old || over.contains(&entry.owner) && (beyond || excess.contains_key(&entry.owner)) {
-                due.push(self.id(entry.serial));
-            }
-        }
-        due
-    }
 }
 
 impl Ledger for Tables {
@@ -336,16 +293,19 @@ impl Ledger for Tables {
     }
 
     fn settings(&self, queue: &str) -> &Settings {
+        if queue == EVERY_QUEUE {
+            return self.settings.of_every();
+        }
         let queue = self.names.find(queue);
-        queue.map_or(&self.default_settings, |queue| self.settings_no(queue))
+        queue.map_or(self.settings.plain(), |queue| self.settings.of(queue))
     }
 
     fn is_configured(&self, queue: &str) -> bool {
-        self.names.find(queue).is_some_and(|queue| self.settings.contains_key(&queue))
+        self.names.find(queue).is_some_and(|queue| self.settings.has(queue))
     }
 
     fn settings_of(&self, item: &Item) -> &Settings {
-        self.settings_no(item.queue.0)
+        self.settings.of(item.queue.0)
     }
 
     fn policy(&self, item: &Item) -> &Policy {
@@ -478,7 +438,8 @@ impl Ledger for Tables {
     }
 
     fn overdue(&self, now: Timestamp, limit: usize) -> Vec<ItemId> {
-        self.past_keeping(now, limit)
+        let due = past_keeping(&self.history, &self.owners, &self.settings, now, limit);
+        due.into_iter().map(|serial| self.id(serial)).collect()
     }
 
     fn remembered(&self, request: RequestId) -> Result<Option<(u64, Answer)>, Refusal> {

@@ -82,7 +82,7 @@ impl Export for Outgoing<'_> {
         let tables = self.store.shared.tables.lock();
         let mut records = vec![Record::Clock(tables.now)];
         let text = |no: u32| Arc::clone(tables.names.text(no));
-        for (queue, settings) in &tables.settings {
+        for (queue, settings) in tables.settings.iter() {
             let settings = Box::new((**settings).clone());
             records.push(Record::Settings { queue: text(*queue), settings });
         }

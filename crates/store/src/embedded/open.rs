@@ -24,6 +24,7 @@ use super::log::{Loc, Log, LogError, Op, Segments, StoreId};
 use super::moving::is_half_moved;
 use super::schedule::history::Entry;
 use super::schedule::slab::{SlotNo, Spot, StateTag};
+use super::settings::QueueSettings;
 use super::shelves::Shelves;
 use super::snapshot::{self, SnapshotError};
 use super::space::Keeper;
@@ -181,8 +182,7 @@ impl Tables {
             owners: Default::default(),
             delayed: Default::default(),
             successors: HashMap::new(),
-            settings: HashMap::new(),
-            default_settings: Arc::default(),
+            settings: QueueSettings::default(),
             pauses: Default::default(),
             gates: HashMap::new(),
             gates_seen: Timestamp::ZERO,
@@ -245,7 +245,7 @@ impl Tables {
         for lane in lanes {
             let name = self.lanes.get(lane).name;
             let (stage, kind) = (self.names.text(name.stage), self.names.text(name.kind));
-            let policy = self.settings_no(name.queue).policy(stage, kind);
+            let policy = self.settings.of(name.queue).policy(stage, kind);
             self.lanes.get_mut(lane).policy = policy;
         }
         self.note_ahead();
@@ -298,10 +298,10 @@ impl Tables {
         }
         for entry in entries {
             let queue = self.owners.get(entry.owner).queue;
-            let settings = Arc::clone(self.settings_no(queue));
+            let settings = Arc::clone(self.settings.of(queue));
             self.owners.moved(entry.owner, None, Some(entry.end.into()));
             if entry.root {
-                let max = self.retention(queue).max_per_tenant;
+                let max = self.settings.keeps(queue).max_per_tenant;
                 self.owners.kept(entry.owner, true, max);
                 let parent = self.trees.parent(entry.serial);
                 let whole = |t: &windrow_core::tally::Tally| t.gaps == 0;

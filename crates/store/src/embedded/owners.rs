@@ -1,5 +1,7 @@
 //! Owners: a queue and a tenant together, and how many items of which status they have.
 
+use std::cell::Cell;
+
 use hashbrown::{HashMap, HashSet};
 use windrow_core::item::Status;
 
@@ -24,6 +26,8 @@ pub(crate) struct Owner {
     counts: [u64; 6],
     /// Ended roots that are kept.
     pub(crate) kept: u32,
+    /// None of them is in a chunk of history before this one.
+    pub(crate) first_chunk: Cell<u64>,
 }
 
 fn index(status: Status) -> usize {
@@ -39,7 +43,13 @@ impl Owners {
         let recent = self.owners.get(self.recent as usize);
         if recent.is_none_or(|owner| (owner.queue, owner.tenant) != (queue, tenant)) {
             self.recent = *self.by_names.entry((queue, tenant)).or_insert_with(|| {
-                self.owners.push(Owner { queue, tenant, counts: [0; 6], kept: 0 });
+                self.owners.push(Owner {
+                    queue,
+                    tenant,
+                    counts: [0; 6],
+                    kept: 0,
+                    first_chunk: Cell::new(0),
+                });
                 self.owners.len() as u32 - 1
             });
         }

@@ -97,8 +97,8 @@ impl Tables {
                 }
             }
             Record::Settings { queue, settings } => {
-                let (queue, _) = self.names.number(&queue);
-                self.settings.insert(queue, Arc::new(*settings));
+                let (no, _) = self.names.number(&queue);
+                self.settings.say(no, &queue, Arc::new(*settings));
             }
             Record::Resource { name, state } => {
                 self.know_resource(name, state);

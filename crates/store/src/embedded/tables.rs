@@ -18,8 +18,6 @@ use windrow_core::item::{BlobRef, Item, Marks, Place, State};
 use windrow_core::item::{GroupNo, KindNo, QueueNo, RouteNo, TenantNo};
 use windrow_core::ports::Happened;
 use windrow_core::resource::Resource;
-use windrow_core::rules::notify::EVERY_QUEUE;
-use windrow_core::settings::{Retention, Settings};
 use windrow_core::trail::{Progress, Trail};
 use windrow_core::{ItemId, Timestamp};
 
@@ -36,6 +34,7 @@ use super::schedule::names::{GroupNames, Names};
 use super::schedule::requests::Requests;
 use super::schedule::slab::{NIL, Rank, Slab, Slot, SlotNo, StateTag};
 use super::schedule::trees::Trees;
+use super::settings::QueueSettings;
 use super::shelves::Shelves;
 
 /// Everything the store knows.
@@ -54,8 +53,7 @@ pub(crate) struct Tables {
     /// Items that wait for their time: (time, serial, slot). Looked at again when they come up.
     pub(crate) delayed: BinaryHeap<Reverse<(u64, u64, SlotNo)>>,
     pub(crate) successors: HashMap<u64, u64>,
-    pub(crate) settings: HashMap<u32, Arc<Settings>>,
-    pub(crate) default_settings: Arc<Settings>,
+    pub(crate) settings: QueueSettings,
     pub(crate) pauses: Pauses,
     pub(crate) gates: HashMap<Arc<str>, Resource>,
     /// Until when gates were looked at, to tell who waits when one opens by itself.
@@ -175,21 +173,6 @@ impl Tables {
         self.names.add_route(route)
     }
 
-    pub(crate) fn settings_no(&self, queue: u32) -> &Arc<Settings> {
-        self.settings.get(&queue).unwrap_or(&self.default_settings)
-    }
-
-    /// What is kept of a queue.
-    pub(crate) fn retention(&self, queue: u32) -> Retention {
-        self.settings_no(queue).retention.or(self.kept_of_every())
-    }
-
-    /// What is kept of queues that do not say so themselves.
-    pub(crate) fn kept_of_every(&self) -> Retention {
-        let every = self.names.find(EVERY_QUEUE).map(|no| self.settings_no(no).retention);
-        every.unwrap_or_default()
-    }
-
     /// The lane of an item in a stage.
     pub(crate) fn lane(&mut self, queue: u32, kind: u32, route: u32, stage: u8) -> u32 {
         let stage = self.names.route(route).stages[usize::from(stage)];
@@ -198,7 +181,7 @@ impl Tables {
             return lane;
         }
         let (stage, kind) = (self.names.text(stage), self.names.text(kind));
-        let policy = self.settings_no(queue).policy(stage, kind);
+        let policy = self.settings.of(queue).policy(stage, kind);
         self.offer = None;
         let looks_ahead = policy.ahead.is_some();
         let lane = self.lanes.add(name, policy);

@@ -5,6 +5,7 @@
 //! spans of time, so that is few. Removing marks an entry dead, and a chunk that is mostly dead is
 //! packed.
 
+use std::cell::Cell;
 use std::collections::BinaryHeap;
 
 use windrow_core::Timestamp;
@@ -40,8 +41,9 @@ pub(crate) struct History {
     next: usize,
 }
 
+/// Items that ended one after the other.
 #[derive(Debug)]
-struct Chunk {
+pub(crate) struct Chunk {
     /// Counted from one; a snapshot remembers how far it came by it.
     number: u64,
     base_s: u64,
@@ -49,6 +51,8 @@ struct Chunk {
     dead: usize,
     low: u64,
     high: u64,
+    /// No root in here is past its age before; zero if nobody knows.
+    pub(crate) due_ms: Cell<u64>,
     entries: Vec<Packed>,
 }
 
@@ -129,6 +133,7 @@ impl Chunk {
             dead: 0,
             low: u64::MAX,
             high: 0,
+            due_ms: Cell::new(0),
             entries: Vec::with_capacity(CHUNK),
         }
     }
@@ -141,6 +146,27 @@ impl Chunk {
         self.low = self.low.min(entry.serial);
         self.high = self.high.max(entry.serial);
         self.entries.push(Packed::new(entry, self.base_s));
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Whether nothing comes into it any more.
+    pub(crate) fn is_sealed(&self) -> bool {
+        self.sealed
+    }
+
+    /// Nothing in it ended before this second.
+    pub(crate) fn base_s(&self) -> u64 {
+        self.base_s
+    }
+
+    /// Its entries in the order in which they ended.
+    pub(crate) fn by_end(&self) -> Vec<Entry> {
+        let mut entries: Vec<Entry> = self.iter().collect();
+        entries.sort_unstable_by_key(|entry| (entry.ended_s, entry.serial));
+        entries
     }
 
     fn iter(&self) -> impl Iterator<Item = Entry> {
@@ -295,15 +321,14 @@ impl History {
         })
     }
 
-    /// Entries by when they ended, in the order in which chunks were filled; ends before the first
-    /// chunk of which everything ended after `until_s`.
-    pub(crate) fn ended_by(&self, until_s: u64) -> impl Iterator<Item = Entry> {
-        let old = self.chunks.iter().take_while(move |chunk| chunk.base_s <= until_s);
-        old.flat_map(|chunk| {
-            let mut entries: Vec<Entry> = chunk.iter().collect();
-            entries.sort_unstable_by_key(|entry| (entry.ended_s, entry.serial));
-            entries
-        })
+    /// Its chunks in the order in which they were filled.
+    pub(crate) fn chunks(&self) -> impl Iterator<Item = &Chunk> {
+        self.chunks.iter()
+    }
+
+    /// What is past its age must be found out anew.
+    pub(crate) fn forget_ages(&self) {
+        self.chunks.iter().for_each(|chunk| chunk.due_ms.set(0));
     }
 
     /// The entries of the first chunk after a given one, and its number.

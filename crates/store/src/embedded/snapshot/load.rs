@@ -340,7 +340,8 @@ fn load_rest(from: &mut Reader<'_>, tables: &mut Tables) -> Result<(), Malformed
     }
     for _ in 0..from.varint()? {
         let (queue, settings): (u32, Settings) = (from.get()?, from.get()?);
-        tables.settings.insert(queue, settings.into());
+        let name = tables.names.texts().get(queue as usize).cloned().ok_or(Malformed)?;
+        tables.settings.say(queue, &name, settings.into());
     }
     for _ in 0..from.varint()? {
         let (name, closed_until) = (from.get()?, from.get()?);

@@ -366,7 +366,7 @@ fn encode_rest(tables: &Tables) -> Vec<u8> {
     put_varint(&mut out, tables.pauses.scopes.len() as u64);
     tables.pauses.scopes.iter().for_each(|scope| scope.put(&mut out));
     put_varint(&mut out, tables.settings.len() as u64);
-    for (queue, settings) in &tables.settings {
+    for (queue, settings) in tables.settings.iter() {
         queue.put(&mut out);
         settings.put(&mut out);
     }
