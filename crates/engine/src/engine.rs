@@ -145,7 +145,11 @@ impl<S: Store, C: Clock> Engine<S, C> {
     /// The same, given the leases that are live.
     pub fn workers_with(&self, leases: &[Lease]) -> Vec<Worker> {
         let names = self.drained.names();
-        let mut workers = self.presence.workers(leases, self.clock.now());
+        // One that is over is still there until somebody takes it back. A store that keeps the time
+        // knows better than this clock, and has a server that does so at once.
+        let (now, keeps_time) = (self.clock.now(), self.store.keeps_time());
+        let live = leases.iter().filter(|lease| keeps_time || now < lease.expires);
+        let mut workers = self.presence.workers(live, now);
         workers.iter_mut().for_each(|worker| worker.is_drained = names.contains(&worker.name));
         workers
     }

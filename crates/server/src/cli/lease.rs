@@ -100,7 +100,8 @@ pub(super) fn claim(args: &Claim) -> anyhow::Result<()> {
             // Not everybody may know who is drained.
             let drained = drained(target, &[&args.worker]).await.unwrap_or_default().pop();
             let why = drained.unwrap_or_else(|| "there is nothing to claim".to_owned());
-            let (remarks, _) = remarks(target, &args.queues).await.unwrap_or_default();
+            let (remarks, _) =
+                remarks(target, &args.queues, &args.reach.named()).await.unwrap_or_default();
             let why = [&[why], &remarks[..]].concat().join("; ");
             return Err(Stop::new(Exit::Nothing, why).into());
         }

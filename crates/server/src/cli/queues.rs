@@ -64,17 +64,18 @@ pub(super) fn queues(args: &Queues) -> anyhow::Result<()> {
 }
 
 /// Says of each of these queues, or of all, what of it is paused, and that it is not there if that
-/// is so; and whether all of all is paused.
+/// is so; and whether all of all is paused. `place` is how the caller named where they are.
 pub(super) async fn remarks(
     target: &Target,
     queues: &[String],
+    place: &str,
 ) -> Result<(Vec<String>, bool), Stop> {
     let known: Vec<Value> = target.read(Ask::get(&["queues"])).await?;
     let (mut told, mut whole) = (Vec::new(), 0);
     let names = || known.iter().map(|queue| text(queue, "queue"));
     for name in queues.iter().filter(|asked| !names().any(|known| known == asked.as_str())) {
         let near = nearest(name, names()).map(|near| format!("; {near} is meant, perhaps"));
-        told.push(format!("there is no queue {name} yet{}", near.unwrap_or_default()));
+        told.push(format!("no queue {name} is known here{}", near.unwrap_or_default()));
     }
     for queue in &known {
         let name = text(queue, "queue");
@@ -88,7 +89,7 @@ pub(super) async fn remarks(
         let what =
             if is_whole { String::new() } else { format!(" in part ({})", parts.join(", ")) };
         let resume: Vec<String> =
-            pauses.iter().map(|of| format!("`{}`", resume_line(name, of))).collect();
+            pauses.iter().map(|of| format!("`{}`", resume_line(name, of, place))).collect();
         let lets = if resume.len() > 1 { "let" } else { "lets" };
         let resume = resume.join(" and ");
         told.push(format!("{name} is paused{what}; {resume} {lets} it be handed out"));
@@ -97,18 +98,22 @@ pub(super) async fn remarks(
 }
 
 /// The command that ends a pause.
-fn resume_line(queue: &str, of: &Value) -> String {
-    let mut line = format!("windrow resume {}", as_word(queue));
+fn resume_line(queue: &str, of: &Value, place: &str) -> String {
+    let mut flags = String::new();
     for (flag, name) in [("--stage", &of["stage"]), ("--tenant", &of["tenant"])] {
         if let Some(name) = name.as_str() {
-            line.push_str(&format!(" {flag}={}", as_word(name)));
+            flags.push_str(&format!(" {flag}={}", as_word(name)));
         }
     }
-    line
+    let (queue, flags) = (as_word(queue), flags + place);
+    if queue.starts_with('-') {
+        return format!("windrow resume{flags} -- {queue}");
+    }
+    format!("windrow resume {queue}{flags}")
 }
 
 /// A name as a shell takes it.
-fn as_word(name: &str) -> String {
+pub(super) fn as_word(name: &str) -> String {
     let is_plain = |letter: char| letter.is_alphanumeric() || "-_./:@".contains(letter);
     if name.chars().all(is_plain) {
         return name.to_owned();
@@ -174,7 +179,7 @@ Examples:
   windrow settings thumbs --set @thumbs.json
       Replaces them all; what is left out is as it is by default.
   windrow settings thumbs --reset
-      As if nobody had ever set anything.")]
+      What a new queue has.")]
 pub(super) struct Settings {
     #[arg(value_name = "QUEUE", add = super::complete::queues())]
     queue: String,
@@ -339,11 +344,13 @@ mod tests {
 
     #[test]
     fn a_pause_is_ended_by_a_line_that_names_it() {
-        let line = |queue, of: Value| resume_line(queue, &of);
+        let line = |queue, of: Value| resume_line(queue, &of, "");
         assert_eq!(line("scans", json!({})), "windrow resume scans");
         let of = json!({"stage": "fetch", "tenant": "o'neill & sons"});
         let want = "windrow resume scans --stage=fetch --tenant='o'\\''neill & sons'";
         assert_eq!(line("scans", of), want);
+        let elsewhere = resume_line("-x", &json!({"stage": "fetch"}), " --server=http://b:7117");
+        assert_eq!(elsewhere, "windrow resume --stage=fetch --server=http://b:7117 -- -x");
     }
 
     #[test]

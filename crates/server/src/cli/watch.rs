@@ -86,7 +86,11 @@ pub(super) fn workers(args: &Workers) -> anyhow::Result<()> {
                 plain(&worker.seen["waiting"]).into(),
                 plain(&worker.seen["leases"]).into(),
                 format!("{:4}", age(&worker.seen["last_seen"])).into(),
-                names(&worker.seen["queues"]).into(),
+                if worker.seen["asked"] == false {
+                    "?".into()
+                } else {
+                    names(&worker.seen["queues"]).into()
+                },
                 names(&worker.seen["stages"]).into(),
                 if worker.seen["drained"] == true { "drained" } else { "" }.into(),
             ]);

@@ -127,6 +127,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         quota: Quota::new(args.max, args.until_empty),
         drain: Duration::from_millis(args.drain),
         json: args.reach.json,
+        place: args.reach.named(),
     };
     with_target(&args.reach, async |target| crew.work(target).await)
 }
@@ -182,6 +183,8 @@ pub(super) struct Crew {
     /// How long what is in hand may go on after a signal.
     pub(super) drain: Duration,
     pub(super) json: bool,
+    /// How the command line named where the queue is.
+    pub(super) place: String,
 }
 
 impl Crew {
@@ -201,7 +204,8 @@ impl Crew {
         let drained = drained(target, &names).await?;
         drained.iter().for_each(|told| say(told));
         // Not everybody may know what is paused.
-        let (remarks, is_all) = remarks(target, &self.queues()).await.unwrap_or_default();
+        let remarks = remarks(target, &self.queues(), &self.place).await;
+        let (remarks, is_all) = remarks.unwrap_or_default();
         remarks.iter().for_each(|told| say(told));
         if self.quota.until_empty && (is_all || drained.len() == names.len()) {
             return Err(Stop::silent(Exit::Nothing).into());
@@ -228,7 +232,7 @@ impl Crew {
         P: Payloads + Clone + 'static,
     {
         let names = self.queues();
-        let Crew { workers, quota, drain, json } = self;
+        let Crew { workers, quota, drain, json, .. } = self;
         // Before anything is taken, so that nothing is lost to a signal.
         let mut signals = super::serve::Signals::new()?;
         let stop = watch::Sender::new(false);
@@ -287,12 +291,12 @@ impl Crew {
         let again = again.load(Ordering::Relaxed);
         if again > 0 && quota.until_empty {
             say(&format!("{} to be tried again later", counted(again, "item")));
-        } else if quota.until_empty && refused.is_none() {
+        } else if quota.is_emptied() && refused.is_none() && !is_cut && !*stop.borrow() {
             // Not everybody may know what waits.
             let waits = waiting(&place.queue.counts().await.unwrap_or_default(), &names);
             if waits > 0 {
-                let what = "still pending: delayed, paused or in a full group";
-                say(&format!("{} {what}", counted(waits, "item")));
+                let what = "still pending, not to be done now or not by this run";
+                say(&format!("{} {what}; `windrow explain ID` says why", counted(waits, "item")));
             }
         }
         concluded(refused, not_well.load(Ordering::Relaxed) + u64::from(is_cut))

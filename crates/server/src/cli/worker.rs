@@ -89,6 +89,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         quota: Quota::new(None, args.until_empty),
         drain: Duration::from_millis(args.drain),
         json: args.reach.json,
+        place: args.reach.named(),
     };
     let doing = Doing {
         stages,

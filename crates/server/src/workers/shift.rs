@@ -235,6 +235,11 @@ impl Quota {
         Quota { gives_up: false, ..Quota::new(None, false) }
     }
 
+    /// Whether it ended because there was nothing to do.
+    pub(crate) fn is_emptied(&self) -> bool {
+        self.until_empty && self.left.load(Ordering::Relaxed) > 0
+    }
+
     fn take(&self) -> bool {
         let one_less = |left: usize| left.checked_sub(1);
         self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok()

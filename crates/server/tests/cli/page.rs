@@ -25,7 +25,7 @@ const END: &str = "--- the end of a command ---";
 const HANGS_AFTER: &str = "180";
 
 /// The database of a page that has one.
-const DATABASE: &str = "postgres://localhost/windrow";
+const DATABASE: &str = "postgres://wr@localhost/windrow";
 
 /// The pages, from the root of the repository.
 pub(crate) fn all() -> Vec<PathBuf> {

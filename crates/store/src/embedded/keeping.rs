@@ -180,8 +180,7 @@ mod tests {
             };
             let mut come_by: HashMap<u32, u32> = HashMap::new();
             let mut is_due = |entry: &&Entry| {
-                let max_age_ms =
-                    self.settings.keeps(self.owners.get(entry.owner).queue).max_age_ms;
+                let max_age_ms = self.settings.keeps(self.owners.get(entry.owner).queue).max_age_ms;
                 let before = come_by.entry(entry.owner).or_default();
                 *before += 1;
                 *before <= many(entry.owner) || now_s * 1_000 > entry.ended_s * 1_000 + max_age_ms

@@ -26,6 +26,7 @@ pub(super) use here::Here;
 
 use super::config::Source;
 use super::exit::{Exit, Problem, Stop, missed};
+use super::queues::as_word;
 use super::show::say;
 use crate::config::Layers;
 
@@ -73,6 +74,15 @@ pub(super) enum Target {
 }
 
 impl Reach {
+    /// How the queue was named on this command line, for another one that is to find the same.
+    pub(super) fn named(&self) -> String {
+        let Reach { server, profile, data_dir, store, .. } = self;
+        let flags = [("server", server), ("profile", profile), ("data-dir", data_dir)];
+        let flags = flags.into_iter().chain([("store", store)]);
+        let named = flags.filter_map(|(flag, place)| Some((flag, place.as_deref()?)));
+        named.map(|(flag, place)| format!(" --{flag}={}", as_word(place))).collect()
+    }
+
     /// Finds the queue, which must be there.
     pub(super) async fn target(&self) -> anyhow::Result<Target> {
         self.find(false, true).await

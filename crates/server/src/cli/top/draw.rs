@@ -277,7 +277,7 @@ fn workers(state: &State) -> Rows {
             number(worker.leases, 6),
             number(worker.waiting, 7),
             Cell::from(format!("{:>5}", worker.seen(look.at))),
-            Cell::from(printable(&worker.queues.join(", "))),
+            Cell::from(printable(&worker.takes())),
         ])
     });
     let widths = vec![

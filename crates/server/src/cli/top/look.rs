@@ -132,6 +132,7 @@ pub(super) struct Worker {
     pub(super) waiting: u64,
     pub(super) leases: u64,
     /// Whether what it takes is known.
+    #[serde(default = "known")]
     pub(super) asked: bool,
     pub(super) queues: Vec<String>,
     pub(super) stages: Vec<String>,
@@ -141,7 +142,17 @@ pub(super) struct Worker {
     pub(super) drained: bool,
 }
 
+/// Servers that do not say so list nobody else.
+fn known() -> bool {
+    true
+}
+
 impl Worker {
+    /// The queues it takes from; none named if from all.
+    pub(super) fn takes(&self) -> String {
+        if self.asked { self.queues.join(", ") } else { "?".to_owned() }
+    }
+
     /// Its name, and a word if it is drained.
     pub(super) fn titled(&self) -> String {
         let name = printable(&self.name);

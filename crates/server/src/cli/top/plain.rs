@@ -90,7 +90,7 @@ fn workers(look: &Look) -> Table {
             format!("{:>6}", worker.leases).into(),
             format!("{:>7}", worker.waiting).into(),
             format!("{:4}", worker.seen(look.at)).into(),
-            printable(&worker.queues.join(", ")).into(),
+            printable(&worker.takes()).into(),
         ]);
     }
     table

@@ -9,6 +9,7 @@ mod sources;
 pub(super) mod stuck;
 mod summary;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -175,10 +176,10 @@ impl Up {
                 if self.once {
                     if !is_own {
                         let names = watched.iter().map(|source| source.name.as_str());
-                        let names = names.collect::<Vec<_>>().join(", ");
-                        say(&format!(
-                            "the server goes on watching ({names}); DELETE /sources/NAME ends that"
-                        ));
+                        let names = names.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>();
+                        let names = names.join(", ");
+                        let ends = "DELETE /api/v1/sources/NAME, or Forget in the console,";
+                        say(&format!("the server goes on watching ({names}); {ends} ends that"));
                     }
                     return Ok(summary);
                 }
