@@ -86,7 +86,8 @@ pub(super) fn workers(args: &Workers) -> anyhow::Result<()> {
                 plain(&worker.seen["waiting"]).into(),
                 plain(&worker.seen["leases"]).into(),
                 format!("{:4}", age(&worker.seen["last_seen"])).into(),
-                if worker.seen["asked"] == false {
+                // Of one that is away nobody wants to know.
+                if worker.seen["asked"] == false && worker.seen["leases"] != 0 {
                     "?".into()
                 } else {
                     names(&worker.seen["queues"]).into()

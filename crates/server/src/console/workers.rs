@@ -51,8 +51,8 @@ fn row(view: &View, worker: &Value) -> Markup {
                 @if is_drained { " " span.badge.paused { "‖ drained" } }
             }
             td {
-                @if worker["asked"] == false {
-                    span.none title="It has not asked since the server started." { "?" }
+                @if worker["asked"] == false && number(worker, "leases") > 0 {
+                    span.none title="Has not asked for work since the server started." { "?" }
                 }
                 (words("queues"))
                 @if !list(worker, "stages").is_empty() { div.minor { (words("stages")) } }

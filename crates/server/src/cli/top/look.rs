@@ -148,9 +148,10 @@ fn known() -> bool {
 }
 
 impl Worker {
-    /// The queues it takes from; none named if from all.
+    /// The queues it takes from; none named if from all, or if it is away.
     pub(super) fn takes(&self) -> String {
-        if self.asked { self.queues.join(", ") } else { "?".to_owned() }
+        let is_known = self.asked || self.leases == 0;
+        if is_known { self.queues.join(", ") } else { "?".to_owned() }
     }
 
     /// Its name, and a word if it is drained.
