@@ -58,12 +58,17 @@ fn run(words: Vec<OsString>) -> anyhow::Result<()> {
         say(&format!("\n> {question}\n"))?;
         cargo::run(windrow("search").args(["--limit", "1"]).arg(question))?;
     }
-    Ok(())
+    say(&format!("\n`windrow` is {0}/windrow; export PATH=\"{0}:$PATH\"\n", bin_dir().display()))
+}
+
+/// Where the program is.
+fn bin_dir() -> PathBuf {
+    cargo::target_dir().join("release")
 }
 
 /// The program, with a command on the data directory of this verb.
 fn windrow(command: &str) -> Command {
-    let mut windrow = Command::new(cargo::target_dir().join("release/windrow"));
+    let mut windrow = Command::new(bin_dir().join("windrow"));
     windrow.arg(command).arg("--data-dir").arg(data_dir()).current_dir(cargo::root());
     windrow
 }

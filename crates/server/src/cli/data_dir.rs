@@ -19,6 +19,9 @@ use super::reach::server_of;
 /// The file in which a running server says where it is.
 pub(super) const ANNOUNCED: &str = "server.json";
 
+/// What lies beside the directories of a backup.
+pub(super) const BACKUPS: &str = "backup.json";
+
 /// A directory that another process has open.
 #[derive(Debug)]
 pub(super) struct Locked {
@@ -80,6 +83,11 @@ pub(crate) fn to_use(path: &Path) -> anyhow::Result<()> {
         found => found.map_err(|error| untouched(path, &error))?,
     };
     anyhow::ensure!(found.is_dir(), "{shown} is a file; a store needs a directory");
+    anyhow::ensure!(
+        !path.join("..").join(BACKUPS).exists(),
+        "{shown} is part of a backup, which would be none any more; `windrow restore` makes a \
+         directory of it, and `windrow check` looks into it as it is"
+    );
     let disk = RealDisk::open_to_read(path).map_err(|error| untouched(path, &error))?;
     let holds = holds_store(&disk).map_err(|error| untouched(path, &error))?;
     // Whoever opens what is being restored is told so.

@@ -8,6 +8,7 @@ use axum::body::Bytes;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
+use windrow_core::limits::BLOB_MAX;
 use windrow_wire::bytes::{Base64, Json};
 use windrow_wire::item::BlobRef;
 use windrow_wire::new::NewItem;
@@ -225,6 +226,10 @@ async fn kept_apart(target: &Target, args: &Args, payload: Payload) -> anyhow::R
         Payload::Bytes(bytes) => bytes,
     };
     let (hash, len) = (Sha256::digest(&bytes).into(), bytes.len() as u64);
+    if len > BLOB_MAX {
+        // Whoever sends more may see the connection end before the answer comes.
+        return Err(Stop::usage(format!("{len} bytes; a blob has at most {BLOB_MAX}")).into());
+    }
     let blob = BlobRef::from(windrow_core::item::BlobRef { hash, len });
     let ask = Ask::put(&["blobs", &blob.sha256]).with("tenant", args.tenant.as_ref());
     target.ask(ask.of_type("application/octet-stream", bytes.into())).await?;

@@ -8,7 +8,7 @@ use windrow_core::Timestamp;
 use windrow_store::embedded::{LogRecord, visit_log};
 
 use super::counted;
-use super::data_dir::{not_opened, to_read};
+use super::data_dir::{BACKUPS, not_opened, to_read};
 
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
@@ -59,7 +59,7 @@ struct Of {
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let (Command::Dump { of, .. } | Command::Check { of }) = &args.command;
     anyhow::ensure!(
-        !of.dir.join("backup.json").exists(),
+        !of.dir.join(BACKUPS).exists(),
         "{0} is an archive of backups; give one of the directories in it, such as {0}/0001",
         of.dir.display()
     );

@@ -28,9 +28,10 @@ use windrow_store::embedded::blobs::DIRECTORY;
 use windrow_store::embedded::disk::RealDisk;
 
 use super::at;
+use crate::cli::data_dir::BACKUPS;
 use crate::cli::exit::{Exit, Stop};
 
-const LIST: &str = "backup.json";
+const LIST: &str = BACKUPS;
 const TEMPORARY: &str = "backup.tmp";
 const LOCK: &str = "LOCK";
 /// Since 2 there are catalogs.

@@ -126,6 +126,7 @@ fn key(event: &event::Event) -> Option<Key> {
     let is_control = modifiers.contains(KeyModifiers::CONTROL);
     Some(match code {
         KeyCode::Char('c' | 'd') if is_control => Key::Interrupt,
+        KeyCode::Char('u') if is_control => Key::EraseAll,
         KeyCode::Char(_) if is_control => return None,
         KeyCode::Char(letter) => Key::Letter(*letter),
         KeyCode::Up => Key::Up,

@@ -40,6 +40,7 @@ pub(super) enum Key {
     Enter,
     Escape,
     Erase,
+    EraseAll,
     /// Ctrl-C.
     Interrupt,
     Letter(char),
@@ -355,17 +356,20 @@ impl State {
         match key {
             Key::Escape => return Next::Stay,
             Key::Enter => {
-                let Err(wrong) = filter::parse(&text) else {
+                let read = filter::parse(&text);
+                let read = read.map_err(|wrong| format!("{:?}: {}", wrong.word, wrong.why));
+                let read = read.and_then(|read| read.to_core().map_err(|why| why.to_string()));
+                let Err(wrong) = read else {
                     self.filter = text.trim().to_owned();
                     return Next::Ask(Wish::Filter(self.filter.clone()));
                 };
-                let wrong = Some(format!("{:?}: {}", wrong.word, wrong.why));
-                self.front = Front::Typing { text, wrong };
+                self.front = Front::Typing { text, wrong: Some(wrong) };
                 return Next::Stay;
             }
             Key::Erase => {
                 text.pop();
             }
+            Key::EraseAll => text.clear(),
             Key::Letter(letter) => text.push(letter),
             _ => {}
         }

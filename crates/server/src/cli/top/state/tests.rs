@@ -154,6 +154,11 @@ fn a_filter_is_typed_and_one_that_is_none_is_not_taken() {
     for _ in 0.."quuee:x".len() {
         press(&mut state, &[Key::Erase]);
     }
+    typed(&mut state, "status:pendng");
+    assert_eq!(press(&mut state, &[Key::Enter]), Next::Stay);
+    let Front::Typing { wrong: Some(wrong), .. } = &state.front else { panic!("{state:?}") };
+    assert!(wrong.contains("it is no status"), "{wrong}");
+    press(&mut state, &[Key::EraseAll]);
     // Letters that mean something elsewhere are letters here.
     typed(&mut state, "queue:pqr");
     let filter = Wish::Filter("queue:pqr".to_owned());
