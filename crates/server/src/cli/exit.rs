@@ -94,6 +94,7 @@ impl From<Problem> for Stop {
         let hint = match (exit, &*code) {
             (Exit::LeaseLost, _) => "; drop the work: the item is somebody else's",
             (_, "outcome_unknown") => "; look whether it was done before you repeat it",
+            _ if detail.contains("nothing was written") => "",
             (_, "stopping" | "store_failed" | "overloaded" | "store_full" | "queue_full") => {
                 "; nothing was written"
             }

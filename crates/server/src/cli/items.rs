@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use windrow_wire::filter;
 
 use super::exit::{Exit, Stop};
+use super::queues::meant;
 use super::reach::{Ask, Reach, Target};
 use super::show::{Cell, Table, Told, age, at_least_one, moment, plain, say, short, text};
 use super::{counted, with_target};
@@ -89,7 +90,8 @@ pub(super) fn list(args: &List) -> anyhow::Result<()> {
             return Ok(());
         }
         if table.is_empty() {
-            say("no item is like that");
+            let meant = meant(target, &filter).await.map(|meant| format!("; {meant}"));
+            say(&format!("no item is like that{}", meant.unwrap_or_default()));
             return Ok(());
         }
         table.print(&mut out)?;

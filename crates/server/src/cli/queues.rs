@@ -4,6 +4,7 @@ use std::io::Write as _;
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use windrow_wire::filter;
 use windrow_wire::read::nearest;
 
 use super::enqueue::Payload;
@@ -73,10 +74,7 @@ pub(super) async fn remarks(
     let known: Vec<Value> = target.read(Ask::get(&["queues"])).await?;
     let (mut told, mut whole) = (Vec::new(), 0);
     let names = || known.iter().map(|queue| text(queue, "queue"));
-    for name in queues.iter().filter(|asked| !names().any(|known| known == asked.as_str())) {
-        let near = nearest(name, names()).map(|near| format!("; {near} is meant, perhaps"));
-        told.push(format!("no queue {name} is known here{}", near.unwrap_or_default()));
-    }
+    told.extend(queues.iter().filter_map(|name| unknown(name, names())));
     for queue in &known {
         let name = text(queue, "queue");
         let pauses: Vec<&Value> = queue["paused"].as_array().into_iter().flatten().collect();
@@ -95,6 +93,29 @@ pub(super) async fn remarks(
         told.push(format!("{name} is paused{what}; {resume} {lets} it be handed out"));
     }
     Ok((told, !queues.is_empty() && whole == queues.len()))
+}
+
+/// Says that a queue is not among those that are known, and which is meant, perhaps.
+fn unknown<'a>(name: &str, mut known: impl Iterator<Item = &'a str> + Clone) -> Option<String> {
+    let near = nearest(name, known.clone());
+    if known.any(|known| known == name) {
+        return None;
+    }
+    let near = near.map(|near| format!("; {near} is meant, perhaps")).unwrap_or_default();
+    Some(format!("no queue {name} is known here{near}"))
+}
+
+/// What may be wrong with a filter that admits nothing: a slip in a queue, or a queue that is not
+/// called one.
+pub(super) async fn meant(target: &Target, filter: &str) -> Option<String> {
+    let read = filter::parse(filter).ok()?;
+    let known: Vec<Value> = target.read(Ask::get(&["queues"])).await.ok()?;
+    let mut names = known.iter().map(|queue| text(queue, "queue"));
+    if let Some(queue) = &read.queue {
+        return unknown(queue, names);
+    }
+    let word = read.q.filter(|word| names.any(|name| name == word))?;
+    Some(format!("there is a queue {word}: `windrow list queue:{}`", as_word(&word)))
 }
 
 /// The command that ends a pause.

@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::PathBuf;
 
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::exit::{Exit, Stop};
@@ -165,6 +166,9 @@ fn is_read_by_others(out: &impl AsFd) -> bool {
 }
 
 async fn create(target: &Target, new: &NewToken, into: Receiver, json: bool) -> anyhow::Result<()> {
+    // Whoever may not see them is not the first.
+    let known = target.read::<Vec<Value>>(Ask::get(&["tokens"])).await;
+    let is_first = known.is_ok_and(|known| known.is_empty());
     let body = target.ask(Ask::post(&["tokens"]).json(new)?).await?;
     if json {
         let told = Told::read(&body)?;
@@ -179,7 +183,11 @@ async fn create(target: &Target, new: &NewToken, into: Receiver, json: bool) -> 
         None => "It is shown once:".to_owned(),
     };
     say(&format!("token {id}: {role} of {whose}, until {until}. {where_to}"));
-    Ok(into.write(|out| writeln!(out, "{token}"))?)
+    into.write(|out| writeln!(out, "{token}"))?;
+    if is_first {
+        say("from now on every request needs a token: what runs without one is refused");
+    }
+    Ok(())
 }
 
 async fn list(target: &Target, json: bool) -> anyhow::Result<()> {
