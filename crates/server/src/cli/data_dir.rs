@@ -83,8 +83,11 @@ pub(crate) fn to_use(path: &Path) -> anyhow::Result<()> {
         found => found.map_err(|error| untouched(path, &error))?,
     };
     anyhow::ensure!(found.is_dir(), "{shown} is a file; a store needs a directory");
+    // Its directories have numbers; what else lies there is somebody's own.
+    let has_number =
+        |name: &std::ffi::OsStr| name.as_encoded_bytes().iter().all(u8::is_ascii_digit);
     anyhow::ensure!(
-        !path.join("..").join(BACKUPS).exists(),
+        !path.file_name().is_some_and(has_number) || !path.join("..").join(BACKUPS).exists(),
         "{shown} is part of a backup, which would be none any more; `windrow restore` makes a \
          directory of it, and `windrow check` looks into it as it is"
     );
