@@ -337,6 +337,12 @@ def test_a_request_that_is_too_large_is_told_so_at_once(client: Client, queue: s
     with pytest.raises(Invalid) as why:
         client.enqueue(queue, "x" * (17 * 1024 * 1024))
     assert why.value.code == "too_large"
+    assert "put_blob" in why.value.detail
+
+
+def test_a_time_in_words_is_refused_and_says_what_one_is(client: Client, queue: str) -> None:
+    with pytest.raises(Invalid, match="seconds, or a timedelta, and not '5m'"):
+        client.enqueue(queue, 1, delay="5m")  # type: ignore[arg-type]
 
 
 def test_strange_names_arrive_whole(client: Client, queue: str) -> None:

@@ -40,7 +40,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> std::process::ExitCode {
     cli::complete::answer();
-    match cli::run(cli::Cli::parse()) {
+    match cli::run(cli::Cli::try_parse().unwrap_or_else(|wrong| cli::explained(wrong).exit())) {
         Ok(()) => std::process::ExitCode::SUCCESS,
         // Whoever read the output has seen enough.
         Err(error) if is_closed_pipe(&error) => std::process::ExitCode::SUCCESS,
@@ -50,7 +50,7 @@ fn main() -> std::process::ExitCode {
                 // Whoever closed standard error does not want to know.
                 let _told = writeln!(std::io::stderr(), "windrow: {error:#}");
             }
-            stop.map_or(std::process::ExitCode::FAILURE, |stop| stop.exit.code().into())
+            cli::Exit::of(&error).code().into()
         }
     }
 }

@@ -129,6 +129,21 @@ fn runs_until_claimed(queue: &Queue, clock: &SimClock, most_ms: u64) -> u64 {
 }
 
 #[test]
+fn whoever_holds_a_lease_is_present_although_this_servers_clock_is_another() {
+    for ahead_ms in [-HOUR_MS, HOUR_MS] {
+        let clock = SimClock::default();
+        clock.advance(2 * HOUR_MS as u64);
+        let store = Shared { ahead_ms, ..Shared::new(&clock) };
+        let [there, here] = [(); 2].map(|()| queue(&store, 60_000));
+        add(&there, Timestamp::ZERO);
+        assert!(take(&there).is_some());
+        let workers = block_on(here.workers()).expect("it is answered");
+        let told: Vec<_> = workers.iter().map(|worker| (&*worker.name, worker.leases)).collect();
+        assert_eq!(told, [("w", 1)], "{ahead_ms}");
+    }
+}
+
+#[test]
 fn a_long_sweep_does_not_keep_what_a_dead_worker_held() {
     // A step swept for as long as there was something to sweep. The next one took that for a gap
     // in ticking and gave every lease more time, again and again.

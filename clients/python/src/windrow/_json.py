@@ -26,7 +26,13 @@ def json_field(name: str, value: Any) -> dict[str, Any]:
 
 
 def seconds(value: Seconds) -> float:
-    return value.total_seconds() if isinstance(value, timedelta) else float(value)
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    try:
+        return float(value)
+    except (TypeError, ValueError) as why:
+        what = f"a time is a number of seconds, or a timedelta, and not {value!r}"
+        raise Invalid("invalid", what) from why
 
 
 def milliseconds(value: Seconds | None) -> int | None:

@@ -15,7 +15,9 @@ use std::hash::{BuildHasher as _, RandomState};
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
-use windrow_core::item::Status;
+use windrow_core::command::RetryMode;
+use windrow_core::find::Listed;
+use windrow_core::item::{End, State, Status};
 use windrow_core::note::Expects;
 use windrow_core::{ItemId, Refusal, RequestId, Timestamp, find};
 use windrow_engine::{Clock as _, Failure};
@@ -151,13 +153,48 @@ impl Document {
             && (self.mode, &self.from_stage, self.dry_run) == (*mode, from_stage, *dry_run)
     }
 
-    /// Which items it is done to. What has ended is cancelled only if that is what was asked for.
-    fn admits(&self) -> Result<find::Filter, Refusal> {
-        let mut filter = self.filter.to_core()?;
-        if self.verb == Verb::Cancel && filter.statuses.is_empty() {
-            filter.statuses = vec![Status::Pending, Status::Processing];
+    /// Which items are looked at: with a filter that names no status, only those of a status in
+    /// which the verb can be done to them.
+    fn looks_at(&self, asked: &find::Filter) -> find::Filter {
+        let mut filter = asked.clone();
+        if filter.statuses.is_empty() {
+            filter.statuses = match (self.verb, self.is_reset()) {
+                (Verb::Cancel | Verb::Prioritise, _) => vec![Status::Pending, Status::Processing],
+                (Verb::Retry, true) => vec![Status::Pending, Status::Failed, Status::Cancelled],
+                (Verb::Retry | Verb::Delete, _) => {
+                    vec![Status::Completed, Status::Failed, Status::Cancelled, Status::Skipped]
+                }
+            };
         }
-        Ok(filter)
+        filter
+    }
+
+    /// Whether what failed is put in line again as it is.
+    fn is_reset(&self) -> bool {
+        self.mode == Mode::Reset && self.from_stage.is_none()
+    }
+
+    /// Why it cannot be done to an item, as far as the item says so itself.
+    fn refusal_of(&self, listed: &Listed, now: Timestamp) -> Option<Refusal> {
+        let Listed { item, status, tally, .. } = listed;
+        let (is_done, status) = (item.is_done(), *status);
+        let live = (!is_done).then_some(Refusal::StillLive { item: item.id, status });
+        match self.verb {
+            Verb::Cancel | Verb::Prioritise => {
+                is_done.then_some(Refusal::AlreadyDone { item: item.id, status })
+            }
+            Verb::Delete => live,
+            Verb::Retry if self.mode.of(item) == RetryMode::Clone => live,
+            Verb::Retry => match item.state {
+                // What failed below it comes back with it.
+                _ if tally.as_ref().is_some_and(|tally| tally.gaps > 0) => None,
+                State::Done(_) | State::Split if self.from_stage.is_some() => None,
+                State::Done(End::Failed | End::Cancelled) => None,
+                State::Done(_) => Some(Refusal::NotResettable { item: item.id, status }),
+                State::Pending { not_before } if self.is_reset() && not_before > now => None,
+                _ => live,
+            },
+        }
     }
 
     fn after(&self) -> Option<ItemId> {

@@ -89,14 +89,15 @@ impl Document {
 
 /// Does an operation to its end, or until the server stops or somebody else has it.
 async fn work(app: &Arc<App>, mut kept: Kept) -> Result<(), Failure> {
-    let filter = match kept.document.admits() {
-        Ok(filter) => Arc::new(filter),
+    let asked = match kept.document.filter.to_core() {
+        Ok(asked) => Arc::new(asked),
         Err(refusal) => {
             kept.document.message = Some(refusal.to_string());
             kept.document.end(Stand::Failed, app.queue.for_the_server().clock().now());
             return save(app, &mut kept).await.map(drop);
         }
     };
+    let filter = kept.document.looks_at(&asked);
     loop {
         if app.is_stopping() {
             return Ok(());
@@ -106,8 +107,10 @@ async fn work(app: &Arc<App>, mut kept: Kept) -> Result<(), Failure> {
             kept.document.end(Stand::Cancelled, now);
         } else {
             let page = slice(app, &filter, &kept.document).await?;
-            kept.document.matched += page.items.len() as u64;
-            let is_whole = kept.document.dry_run || act(app, &mut kept, &filter, page.items).await;
+            let (items, refusals) = doable(app, &kept.document, &asked, page.items).await?;
+            kept.document.matched += (items.len() + refusals.len()) as u64;
+            refusals.iter().for_each(|refusal| kept.document.refuse(refusal));
+            let is_whole = kept.document.dry_run || act(app, &mut kept, &asked, items).await;
             if !is_whole && app.is_stopping() {
                 // What is not written down is done once more by whoever goes on.
                 return Ok(());
@@ -137,6 +140,30 @@ async fn slice(
     search(app.queue.for_the_server().store(), filter, document.after(), SLICE, SEARCH).await
 }
 
+/// Of the items of a slice those to which it can be done, and why not to the others. Of these, what
+/// nobody named by its status is passed over.
+async fn doable(
+    app: &App,
+    document: &Document,
+    asked: &find::Filter,
+    items: Vec<Listed>,
+) -> Result<(Vec<Item>, Vec<Refusal>), StoreError> {
+    let queue = app.queue.for_the_server();
+    let (mut doable, mut refusals) = (Vec::with_capacity(items.len()), Vec::new());
+    for listed in items {
+        let mut refusal = document.refusal_of(&listed, queue.clock().now());
+        if refusal.is_none() && document.verb == Verb::Delete && !listed.item.is_root() {
+            refusal = with_its_root(queue, asked, &listed.item).await?.err();
+        }
+        match refusal {
+            None => doable.push(listed.item),
+            Some(Refusal::StillLive { .. }) if asked.statuses.is_empty() => {}
+            Some(refusal) => refusals.push(refusal),
+        }
+    }
+    Ok((doable, refusals))
+}
+
 /// Writes down how far it is. Says whether it is still this server's.
 async fn save(app: &App, kept: &mut Kept) -> Result<bool, Failure> {
     let (queue, me) = (app.queue.for_the_server(), app.bulk.runner);
@@ -164,17 +191,16 @@ async fn save(app: &App, kept: &mut Kept) -> Result<bool, Failure> {
 async fn act(
     app: &Arc<App>,
     kept: &mut Kept,
-    filter: &Arc<find::Filter>,
-    items: Vec<Listed>,
+    asked: &Arc<find::Filter>,
+    mut left: Vec<Item>,
 ) -> bool {
     let document = Arc::new(kept.document.clone());
-    let mut left: Vec<Item> = items.iter().map(|listed| listed.item).collect();
     for _ in 0..TRIES {
         if app.is_stopping() {
             return left.is_empty();
         }
         if document.verb == Verb::Cancel
-            && let Err(failure) = cancel_above(app.queue.for_the_server(), filter, &left).await
+            && let Err(failure) = cancel_above(app.queue.for_the_server(), asked, &left).await
         {
             kept.document.message = Some(failure.to_string());
             rest(app, PAUSE).await;
@@ -183,15 +209,10 @@ async fn act(
         let mut under_way = JoinSet::new();
         for item in std::mem::take(&mut left) {
             let (app, document) = (Arc::clone(app), Arc::clone(&document));
-            let (filter, request) = (Arc::clone(filter), request(&kept.name, &item));
+            let (asked, request) = (Arc::clone(asked), request(&kept.name, &item));
             under_way.spawn(async move {
                 let queue = app.queue.for_the_server();
-                let did = match one(queue, &document, &item, request).await {
-                    Err(Failure::Refused(refusal)) if document.verb == Verb::Delete => {
-                        with_its_root(queue, &filter, &item, refusal).await
-                    }
-                    answered => answered.map(|()| Did::Done),
-                };
+                let did = one(queue, &document, &asked, &item, request).await;
                 (item, did)
             });
         }
@@ -227,11 +248,12 @@ fn request(operation: &str, item: &Item) -> RequestId {
 async fn one(
     queue: &Queue,
     document: &Document,
+    asked: &find::Filter,
     item: &Item,
     request: RequestId,
-) -> Result<(), Failure> {
+) -> Result<Did, Failure> {
     let gone = Refusal::NotFound { item: item.id };
-    match document.verb {
+    let done = match document.verb {
         Verb::Cancel => {
             let each = queue.cancel(vec![item.id]).await?.pop();
             match each.unwrap_or(Err(gone)) {
@@ -245,18 +267,30 @@ async fn one(
             let each = queue.prioritise(vec![item.id], priority).await?.pop();
             each.unwrap_or(Err(gone)).map_err(Failure::from)
         }
-        Verb::Delete => queue.delete(item.id, Some(request)).await.map(drop),
+        Verb::Delete => match queue.delete(item.id, Some(request)).await {
+            // It went with its root.
+            Err(Failure::Refused(Refusal::NotFound { .. })) if !item.is_root() => Ok(()),
+            Err(Failure::Refused(Refusal::NotARoot { .. })) => {
+                return with_its_root(queue, asked, item).await?.map_err(Failure::from);
+            }
+            deleted => deleted.map(drop),
+        },
         Verb::Retry => {
             let (mode, from_stage) = (document.mode.of(item), document.from_stage.as_deref());
             let from_stage = from_stage.map(Arc::from);
-            queue.retry(item.id, mode, from_stage, Some(request)).await.map(drop)
+            match queue.retry(item.id, mode, from_stage, Some(request)).await {
+                // It came back meanwhile, with what is above or below it.
+                Err(Failure::Refused(Refusal::StillLive { .. })) if item.is_done() => Ok(()),
+                retried => retried.map(drop),
+            }
         }
-    }
+    };
+    done.map(|()| Did::Done)
 }
 
 /// Cancels what is above these items and to be cancelled too, first: whose children all end goes on
 /// to its next stage.
-async fn cancel_above(queue: &Queue, filter: &find::Filter, items: &[Item]) -> Result<(), Failure> {
+async fn cancel_above(queue: &Queue, asked: &find::Filter, items: &[Item]) -> Result<(), Failure> {
     let parents: HashSet<ItemId> =
         items.iter().filter_map(|item| Some(item.place?.parent)).collect();
     let mut highest = HashSet::new();
@@ -264,7 +298,7 @@ async fn cancel_above(queue: &Queue, filter: &find::Filter, items: &[Item]) -> R
         let (mut next, mut admitted) = (Some(parent), None);
         while let Some(id) = next {
             let Some(above) = queue.store().inspect(id).await? else { break };
-            if !above.item.is_done() && filter.admits(&above) {
+            if !above.item.is_done() && asked.admits(&above) {
                 admitted = Some(id);
             }
             next = above.item.place.map(|place| place.parent);
@@ -285,30 +319,24 @@ enum Did {
     WithRoot,
 }
 
-/// What is part of a tree is not deleted by itself, but with its root, which may be admitted too:
-/// then the one is answered as the other is. Otherwise it is refused as it was.
+/// What is part of a tree is not deleted by itself, but with its root, if that is asked for too:
+/// then the one is answered as the other is.
 async fn with_its_root(
     queue: &Queue,
-    filter: &find::Filter,
+    asked: &find::Filter,
     item: &Item,
-    refusal: Refusal,
-) -> Result<Did, Failure> {
+) -> Result<Result<Did, Refusal>, StoreError> {
     let mut place = item.place;
-    match refusal {
-        // Its root is gone already, and with it all that was below.
-        Refusal::NotFound { .. } if place.is_some() => return Ok(Did::Done),
-        Refusal::NotARoot { .. } => {}
-        refusal => return Err(refusal.into()),
-    }
     while let Some(inside) = place {
         let above = queue.store().inspect(inside.parent).await?;
-        let Some(above) = above else { return Ok(Did::Done) };
+        // Its root is gone already, and with it all that was below.
+        let Some(above) = above else { return Ok(Ok(Did::Done)) };
         place = above.item.place;
-        if place.is_none() && filter.admits(&above) {
+        if place.is_none() && asked.admits(&above) {
             let (item, status) = (above.item.id, above.status());
             let live = Refusal::StillLive { item, status };
-            return if above.item.is_done() { Ok(Did::WithRoot) } else { Err(live.into()) };
+            return Ok(if above.item.is_done() { Ok(Did::WithRoot) } else { Err(live) });
         }
     }
-    Err(refusal.into())
+    Ok(Err(Refusal::NotARoot { item: item.id }))
 }

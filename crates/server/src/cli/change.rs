@@ -116,6 +116,17 @@ impl Verb {
         Verb { name, asked, done, from_stage: None, mode: None, priority: None }
     }
 
+    /// What an item must be like that no status was named of.
+    fn needs(&self) -> &'static str {
+        match self.name {
+            "cancel" | "prioritise" => " and has not ended",
+            "retry" if self.mode == Some("reset") && self.from_stage.is_none() => {
+                " and failed, was cancelled or waits for its time"
+            }
+            _ => " and has ended",
+        }
+    }
+
     /// The request for one item.
     fn of_one(&self, id: &str) -> serde_json::Result<Ask> {
         let ask = match self.name {
@@ -276,16 +287,19 @@ async fn many(target: &Target, which: &Which, verb: &Verb, filter: &str) -> anyh
             true => counted_first.print(&mut out)?,
             false => writeln!(out, "{items} {matches}; nothing was changed{hint}")?,
         }
+        say_refusals(&counted_first.seen, "would be refused");
         return Ok(());
     }
     if matched == 0 {
-        let live = if verb.name == "cancel" { " and has not ended" } else { "" };
-        let said = format!("no item is like that{live}; nothing was changed{hint}");
+        let said = format!("no item is like that{}; nothing was changed{hint}", verb.needs());
         if !hint.is_empty() {
             return Err(Stop::new(Exit::NotFound, said).into());
         }
         say(&said);
         return Ok(());
+    }
+    if !which.yes {
+        say_refusals(&counted_first.seen, "would be refused");
     }
     if !which.yes && !agreed(&format!("{items} {matches}. {} them? [y/N] ", verb.asked))? {
         return Ok(());
@@ -319,13 +333,7 @@ fn concluded(
         let rest = if is_all { "" } else { "; the others had ended when it was their turn" };
         writeln!(out, "{done} {}{rest}", verb.done)?;
     }
-    for (code, count) in told["refusals"].as_object().into_iter().flatten() {
-        let said = Code::ALL.iter().find(|known| known.name() == code).map(|code| code.title());
-        say(&match said {
-            Some(said) => format!("{count} refused: {} ({code})", lowered(said)),
-            None => format!("{count} refused: {code}"),
-        });
-    }
+    say_refusals(told, "refused");
     match text(told, "state") {
         "done" if refused == 0 => Ok(()),
         "done" => Err(Stop::silent(Exit::Partly).into()),
@@ -334,6 +342,17 @@ fn concluded(
             let said = format!("the operation {state}{why}; what it did stays done");
             Err(Stop::new(Exit::Failed, said).into())
         }
+    }
+}
+
+/// How many items are refused, by why.
+fn say_refusals(told: &Value, refused: &str) {
+    for (code, count) in told["refusals"].as_object().into_iter().flatten() {
+        let said = Code::ALL.iter().find(|known| known.name() == code).map(|code| code.title());
+        say(&match said {
+            Some(said) => format!("{count} {refused}: {} ({code})", lowered(said)),
+            None => format!("{count} {refused}: {code}"),
+        });
     }
 }
 

@@ -58,15 +58,19 @@ pub(super) fn items() -> ArgValueCompleter {
 }
 
 pub(super) fn queues() -> ArgValueCompleter {
-    ArgValueCompleter::new(|typed: &OsStr| candidates(typed, names("queue")))
+    ArgValueCompleter::new(|typed: &OsStr| candidates(typed, names("queues", "queue")))
 }
 
 pub(super) fn stages() -> ArgValueCompleter {
-    ArgValueCompleter::new(|typed: &OsStr| candidates(typed, names("stage")))
+    ArgValueCompleter::new(|typed: &OsStr| candidates(typed, names("items", "stage")))
 }
 
 pub(super) fn workers() -> ArgValueCompleter {
-    ArgValueCompleter::new(|typed: &OsStr| candidates(typed, names("name")))
+    ArgValueCompleter::new(|typed: &OsStr| candidates(typed, names("workers", "name")))
+}
+
+pub(super) fn sources() -> ArgValueCompleter {
+    ArgValueCompleter::new(|typed: &OsStr| candidates(typed, names("sources", "name")))
 }
 
 /// The words of a filter.
@@ -98,7 +102,8 @@ fn words(typed: &OsStr) -> Vec<(String, String)> {
             Status::ALL.map(word).to_vec()
         }
         Some((key @ ("queue" | "stage" | "kind" | "tenant"), _)) => {
-            let named = names(key).into_iter();
+            let of = if key == "queue" { "queues" } else { "items" };
+            let named = names(of, key).into_iter();
             named.map(|(name, help)| (format!("{key}:{name}"), help)).collect()
         }
         Some(_) => Vec::new(),
@@ -114,16 +119,14 @@ fn ids() -> Vec<(String, String)> {
     newest().iter().map(shown).collect()
 }
 
-/// The values of a field, of queues, of workers or of the newest items.
-fn names(field: &str) -> Vec<(String, String)> {
-    let listed = |of: &str| match look(Ask::get(&[of])) {
-        Some(Value::Array(all)) => all,
-        _ => Vec::new(),
-    };
-    let all = match field {
-        "queue" => listed("queues"),
-        "name" => listed("workers"),
-        _ => newest(),
+/// The values of a field of all things of a kind; of items, of the newest.
+fn names(of: &str, field: &str) -> Vec<(String, String)> {
+    let all = match of {
+        "items" => newest(),
+        of => match look(Ask::get(&[of])) {
+            Some(Value::Array(all)) => all,
+            _ => Vec::new(),
+        },
     };
     let mut names: Vec<String> =
         all.iter().filter_map(|of| of[field].as_str().map(str::to_owned)).collect();

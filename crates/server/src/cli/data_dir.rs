@@ -66,12 +66,14 @@ pub(super) fn to_read(path: &Path) -> anyhow::Result<Arc<dyn Disk>> {
     );
     let disk = RealDisk::open_to_read(path).map_err(|error| untouched(path, &error))?;
     let holds = holds_store(&disk).map_err(|error| untouched(path, &error))?;
-    anyhow::ensure!(
-        holds,
-        "{} holds no store: there is no segment and no snapshot in it; give the directory that \
-         the store was opened with",
-        path.display()
-    );
+    if !holds {
+        let said = format!(
+            "{} holds no store: there is no segment and no snapshot in it; give the directory \
+             that the store was opened with",
+            path.display()
+        );
+        return Err(Stop::new(Exit::NotFound, said).into());
+    }
     Ok(Arc::new(disk.patient(PATIENCE)))
 }
 

@@ -52,7 +52,13 @@ pub(super) struct Args {
     #[arg(long, value_name = "N")]
     priority: Option<u8>,
     /// Not before so much time has passed: 30s, 5m, 2h.
-    #[arg(long, value_name = "TIME", value_parser = duration_ms, conflicts_with = "not_before")]
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = duration_ms,
+        conflicts_with = "not_before",
+        allow_hyphen_values = true,
+    )]
     delay: Option<u64>,
     /// Not before this time, such as 2026-11-16T08:30:00Z.
     #[arg(long, value_name = "TIME", value_parser = time)]

@@ -2,8 +2,10 @@
 
 use std::fmt;
 
+use tokio_postgres::error::SqlState;
 use windrow_client::repeat::Missed;
 use windrow_client::trust;
+use windrow_store::postgres;
 
 use crate::auth::Denied;
 
@@ -34,6 +36,30 @@ exits! {
     Nothing 6 "there was nothing to claim, or the time to wait was over";
     Partly 7 "some items were refused or failed; the others are done";
     LeaseLost 8 "the lease does not hold the item: drop the work";
+}
+
+impl Exit {
+    /// How a command ends that something went wrong with.
+    pub(crate) fn of(error: &anyhow::Error) -> Exit {
+        if let Some(stop) = error.downcast_ref::<Stop>() {
+            return stop.exit;
+        }
+        match error.downcast_ref::<postgres::Error>() {
+            Some(postgres::Error::Unreachable { .. }) => Exit::Unreachable,
+            Some(postgres::Error::NoStore { .. }) => Exit::NotFound,
+            Some(postgres::Error::Address(_)) => Exit::Usage,
+            Some(postgres::Error::Database(said)) => match said.code() {
+                Some(&SqlState::INVALID_CATALOG_NAME) => Exit::NotFound,
+                Some(
+                    &SqlState::INVALID_PASSWORD
+                    | &SqlState::INVALID_AUTHORIZATION_SPECIFICATION
+                    | &SqlState::INSUFFICIENT_PRIVILEGE,
+                ) => Exit::Denied,
+                _ => Exit::Failed,
+            },
+            _ => Exit::Failed,
+        }
+    }
 }
 
 /// A command that ends with a code of its own.
@@ -172,6 +198,22 @@ mod tests {
         for whole in ["a: is none", "b at line 1", "c at line 1 column x", " at line 3 by hand"] {
             assert_eq!(without_place(whole), whole);
         }
+    }
+
+    #[test]
+    fn a_database_ends_a_command_as_a_server_or_a_directory_does() {
+        let address = || "db/queue".to_owned();
+        for (error, exit) in [
+            (
+                postgres::Error::Unreachable { address: address(), why: "gone".into() },
+                Exit::Unreachable,
+            ),
+            (postgres::Error::NoStore { address: address() }, Exit::NotFound),
+            (postgres::Error::NotDurable, Exit::Failed),
+        ] {
+            assert_eq!(Exit::of(&error.into()), exit);
+        }
+        assert_eq!(Exit::of(&Stop::silent(Exit::Partly).into()), Exit::Partly);
     }
 
     #[test]

@@ -200,7 +200,7 @@ pub(super) struct Settle {
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
     /// For retry and release: how long to wait.
-    #[arg(long, value_name = "TIME", value_parser = duration_ms)]
+    #[arg(long, value_name = "TIME", value_parser = duration_ms, allow_hyphen_values = true)]
     delay: Option<u64>,
     /// For snooze: until when, such as 2026-11-16T08:30:00Z.
     #[arg(long, value_name = "TIME")]

@@ -1,14 +1,17 @@
 //! `windrow log`: the log of a data directory, without the store that it makes. Changes nothing.
 
 use std::io::{BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use windrow_core::Timestamp;
 use windrow_store::embedded::{LogRecord, visit_log};
 
+use super::config::Source;
 use super::counted;
 use super::data_dir::{BACKUPS, not_opened, to_read};
+use super::exit::Stop;
+use super::place::{Place, by_default};
 
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
@@ -51,28 +54,41 @@ Examples:
 
 #[derive(clap::Args, Debug)]
 struct Of {
-    /// A data directory that no server has open, or one of the directories of a backup.
+    /// A data directory that no server has open, or one of the directories of a backup; by default
+    /// what `windrow serve` would use here.
     #[arg(value_name = "DIR")]
-    dir: PathBuf,
+    dir: Option<PathBuf>,
+    #[command(flatten)]
+    source: Source,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let (Command::Dump { of, .. } | Command::Check { of }) = &args.command;
+    let dir = match &of.dir {
+        Some(dir) => dir.clone(),
+        None => match by_default(&of.source)? {
+            Place::Directory(dir) => dir,
+            Place::Database(_) => {
+                let said = "a database has no log of ours; name a data directory";
+                return Err(Stop::usage(said).into());
+            }
+        },
+    };
     anyhow::ensure!(
-        !of.dir.join(BACKUPS).exists(),
+        !dir.join(BACKUPS).exists(),
         "{0} is an archive of backups; give one of the directories in it, such as {0}/0001",
-        of.dir.display()
+        dir.display()
     );
     match &args.command {
-        Command::Dump { of, since, until } => dump(of, *since, *until),
-        Command::Check { of } => check(of),
+        Command::Dump { since, until, .. } => dump(&dir, *since, *until),
+        Command::Check { .. } => check(&dir),
     }
 }
 
-fn dump(of: &Of, since: Option<Timestamp>, until: Option<Timestamp>) -> anyhow::Result<()> {
+fn dump(dir: &Path, since: Option<Timestamp>, until: Option<Timestamp>) -> anyhow::Result<()> {
     let mut out = BufWriter::new(std::io::stdout().lock());
     let mut failed = None;
-    let visited = visit_log(&to_read(&of.dir)?, |record| {
+    let visited = visit_log(&to_read(dir)?, |record| {
         let LogRecord { at, group, time, kind, bytes } = record;
         let is_early = since.is_some_and(|since| time.is_none_or(|time| time < since));
         let is_late = until.is_some_and(|until| time.is_some_and(|time| time > until));
@@ -87,16 +103,16 @@ fn dump(of: &Of, since: Option<Timestamp>, until: Option<Timestamp>) -> anyhow::
     });
     failed.map_or(Ok(()), Err)?;
     out.flush()?;
-    visited.map(|_| ()).map_err(|error| not_opened(&of.dir, &error))
+    visited.map(|_| ()).map_err(|error| not_opened(dir, &error))
 }
 
-fn check(of: &Of) -> anyhow::Result<()> {
+fn check(dir: &Path) -> anyhow::Result<()> {
     let (mut first, mut last) = (None, None);
-    let visited = visit_log(&to_read(&of.dir)?, |record| {
+    let visited = visit_log(&to_read(dir)?, |record| {
         first = first.or(record.time);
         last = record.time.or(last);
     });
-    let checked = visited.map_err(|error| not_opened(&of.dir, &error))?;
+    let checked = visited.map_err(|error| not_opened(dir, &error))?;
     let out = &mut std::io::stdout().lock();
     let segments = counted(u64::from(checked.segments), "segment");
     let (groups, records) = (counted(checked.groups, "group"), counted(checked.records, "record"));

@@ -34,6 +34,7 @@ mod schedule;
 mod search;
 mod serve;
 pub(crate) mod show;
+mod sources;
 mod stages;
 mod token;
 mod top;
@@ -42,6 +43,7 @@ mod watch;
 mod work;
 mod worker;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
 
 pub(crate) use exit::{Exit, Stop};
@@ -108,6 +110,8 @@ enum Command {
     Search(search::Args),
     /// Look at documents page by page, do them again, or let them go.
     Documents(Box<documents::Args>),
+    /// List the folders that are watched, watch one, or no more.
+    Sources(sources::Args),
     /// Put an item into a queue, or a stream of them.
     Enqueue(Box<enqueue::Args>),
     /// Run a command for every item of a queue.
@@ -202,6 +206,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Add(args) => add::run(&args),
         Command::Search(args) => search::run(&args),
         Command::Documents(args) => documents::run(&args),
+        Command::Sources(args) => sources::run(&args),
         Command::Enqueue(args) => enqueue::run(&args),
         Command::Work(args) => work::run(&args),
         Command::Worker(args) => worker::run(&args),
@@ -244,6 +249,22 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Completions(args) => complete::run(&args),
         Command::Man(args) => man::run(&args),
     }
+}
+
+/// What is wrong with a command line, with what is meant where a queue stands by itself.
+pub(crate) fn explained(mut wrong: clap::Error) -> clap::Error {
+    let word = match wrong.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(word)) if !word.starts_with('-') => word.clone(),
+        _ => return wrong,
+    };
+    let tip = match std::env::args().nth(1).as_deref() {
+        _ if wrong.kind() != ErrorKind::UnknownArgument => return wrong,
+        Some("work" | "stats") => format!("a queue is named with '--queue {word}'"),
+        Some("queues") => format!("'windrow stats --queue {word}' counts the items of one queue"),
+        _ => return wrong,
+    };
+    wrong.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    wrong
 }
 
 /// A number of things, in words: `1 segment`, `2 segments`.

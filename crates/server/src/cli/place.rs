@@ -4,17 +4,16 @@ use std::path::{Path, PathBuf};
 
 use windrow_store::postgres::{Address, Options};
 
+use super::config::Source;
 use super::exit::Stop;
+use super::serve;
+use crate::config::Config;
 
 /// Where the store is: one of these.
 #[derive(clap::Args, Debug)]
 pub(super) struct PlaceArgs {
-    /// The directory that holds the store's files.
-    #[arg(
-        value_name = "DIR",
-        required_unless_present_any = ["data_dir", "store"],
-        conflicts_with_all = ["data_dir", "store"]
-    )]
+    /// The directory that holds the store's files; by default what `windrow serve` would use here.
+    #[arg(value_name = "DIR", conflicts_with_all = ["data_dir", "store"])]
     dir: Option<PathBuf>,
     /// The same.
     #[arg(long, value_name = "DIR", conflicts_with = "store")]
@@ -23,6 +22,8 @@ pub(super) struct PlaceArgs {
     /// not in it is taken from PGPASSWORD.
     #[arg(long, value_name = "URL")]
     store: Option<String>,
+    #[command(flatten)]
+    source: Source,
 }
 
 /// A store by its place.
@@ -36,7 +37,7 @@ impl PlaceArgs {
         match (&self.store, self.dir.as_ref().or(self.data_dir.as_ref())) {
             (Some(url), _) => Ok(Place::Database(database(url)?)),
             (None, Some(path)) => Place::parse(path),
-            (None, None) => anyhow::bail!("give a data directory, or a database with --store"),
+            (None, None) => by_default(&self.source),
         }
     }
 }
@@ -50,6 +51,12 @@ impl Place {
             _ => Ok(Place::Directory(text.to_owned())),
         }
     }
+}
+
+/// What a server here would use.
+pub(super) fn by_default(source: &Source) -> anyhow::Result<Place> {
+    let config = source.layers().and_then(|layers| Config::new(&layers));
+    serve::place(&config.map_err(|error| Stop::usage(format!("{error:#}")))?)
 }
 
 /// The database at an address.

@@ -4,8 +4,9 @@ use std::io::Write as _;
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use windrow_wire::filter;
+use windrow_core::settings;
 use windrow_wire::read::nearest;
+use windrow_wire::{filter, settings as wire};
 
 use super::enqueue::Payload;
 use super::exit::{Stop, without_place};
@@ -231,10 +232,16 @@ pub(super) fn settings(args: &Settings) -> anyhow::Result<()> {
         }
         if args.set.is_none() && args.changes.is_empty() {
             let told = Told::read(&target.ask(Ask::get(&path)).await?)?;
-            match args.reach.json {
-                true => told.print(&mut out)?,
-                false => writeln!(out, "{:#}", told.seen)?,
+            let remarks =
+                remarks(target, std::slice::from_ref(&args.queue), &args.reach.named()).await;
+            if args.reach.json {
+                told.print(&mut out)?;
+            } else {
+                writeln!(out, "{:#}", told.seen)?;
+                say(&set_of(&told.seen));
             }
+            // Not everybody may know which queues there are.
+            remarks.unwrap_or_default().0.iter().for_each(|remark| say(remark));
             return Ok(());
         }
         let ask = match &args.set {
@@ -258,6 +265,32 @@ pub(super) fn settings(args: &Settings) -> anyhow::Result<()> {
     })
 }
 
+/// What of these settings is otherwise than by default.
+fn set_of(settings: &Value) -> String {
+    let default = settings::Settings::default().in_force();
+    let default = serde_json::to_value(wire::Settings::from(default)).unwrap_or_default();
+    let mut names = Vec::new();
+    differing("", settings, &default, &mut names);
+    match names.is_empty() {
+        true => "all as by default".to_owned(),
+        false => format!("not as by default: {}", names.join(", ")),
+    }
+}
+
+/// The names of what differs, by dots.
+fn differing(name: &str, value: &Value, default: &Value, names: &mut Vec<String>) {
+    match (value, default) {
+        (Value::Object(fields), Value::Object(defaults)) => {
+            for (field, value) in fields {
+                let name = if name.is_empty() { field.clone() } else { format!("{name}.{field}") };
+                differing(&name, value, defaults.get(field).unwrap_or(&Value::Null), names);
+            }
+        }
+        _ if value == default => {}
+        _ => names.push(name.to_owned()),
+    }
+}
+
 /// Changes one value; its name leads there by dots.
 fn apply(settings: &mut Value, change: &str) -> Result<(), Stop> {
     let wrong = || Stop::usage(format!("{change:?} is not NAME=VALUE, such as max_attempts=5"));
@@ -277,7 +310,7 @@ fn apply(settings: &mut Value, change: &str) -> Result<(), Stop> {
 fn fits(name: &str, value: &Value) -> Result<(), Stop> {
     let inside = |value: Value, part: &str| json!({ part: value });
     let alone = name.rsplit('.').fold(value.clone(), inside).to_string();
-    let read = windrow_wire::read::object::<windrow_wire::settings::Settings>(alone.as_bytes());
+    let read = windrow_wire::read::object::<wire::Settings>(alone.as_bytes());
     let Err(why) = read else { return Ok(()) };
     if why.contains("unknown field") {
         return Ok(());

@@ -8,10 +8,11 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 use serde_json::value::RawValue;
+use windrow_core::Timestamp;
 
 use super::exit::{Exit, Stop};
 use super::reach::{Ask, Reach, Target};
-use super::show::{Table, Told, duration_ms, plain, read, say};
+use super::show::{Table, Told, duration_ms, now, plain, read, say};
 use super::{counted, with_target, with_target_or_new};
 use crate::auth::Role;
 use crate::http::tokens::{Made, NewToken};
@@ -227,6 +228,11 @@ async fn list(target: &Target, json: bool) -> anyhow::Result<()> {
 }
 
 async fn revoke(target: &Target, ids: &[String], json: bool) -> anyhow::Result<()> {
+    // Afterwards whoever asks may not be let in any more.
+    let before: Vec<Value> = target.read(Ask::get(&["tokens"])).await.unwrap_or_default();
+    let mut admins = before.iter().filter(|token| is_admin(token)).peekable();
+    let is_last = admins.peek().is_some()
+        && admins.all(|token| ids.iter().any(|id| token["id"] == id.as_str()));
     for id in ids {
         if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
             let said =
@@ -240,5 +246,20 @@ async fn revoke(target: &Target, ids: &[String], json: bool) -> anyhow::Result<(
             false => writeln!(out, "{id} is revoked")?,
         }
     }
+    if is_last {
+        say(
+            "no admin's token of all tenants is left, and requests go on needing one; whoever \
+             stops the server and names its store makes another: `windrow token create --role admin`",
+        );
+    }
     Ok(())
+}
+
+/// Whether a token opens everything now.
+fn is_admin(token: &Value) -> bool {
+    let ends = |at: &str| at.parse::<Timestamp>().is_ok_and(|at| at <= now());
+    token["role"] == "admin"
+        && token["tenant"].is_null()
+        && token["revoked_at"].is_null()
+        && !token["expires_at"].as_str().is_some_and(ends)
 }

@@ -11,14 +11,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde::Serialize;
+use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use windrow_client::http::Client;
 use windrow_client::worker::default_name;
 use windrow_core::LeaseId;
 use windrow_core::command::Outcome;
-use windrow_core::item::Status;
-use windrow_core::ports::Count;
 use windrow_core::queue::{Error, Queue, Refused, Work};
 use windrow_core::trail::Ending;
 
@@ -40,6 +39,10 @@ const WAIT: Duration = Duration::from_secs(1);
 /// it takes what is asked and does not answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 const ATTEMPT: Duration = Duration::from_secs(15);
+/// Combinations of queue, stage, kind and tenant that are looked through for what is left.
+const LOOKS: usize = 16;
+/// Pages that are looked at of each, which take 50 ms at most.
+const PAGES: usize = 20;
 
 /// A client for whoever works: it is not long before it says that its server is away.
 pub(super) fn working(client: &Client) -> Client {
@@ -211,27 +214,53 @@ impl Crew {
             return Err(Stop::silent(Exit::Nothing).into());
         }
         target.keeps_time();
-        match target {
+        let left = self.left();
+        let ended = match target {
             Target::Here(here) => {
                 let queue = Arc::clone(here.queue());
                 let payloads = InStore(Arc::clone(&queue));
-                self.take_from(queue, payloads).await
+                self.take_from(queue, payloads).await?
             }
             Target::Wire(client) => {
                 let queue = Arc::new(working(client));
                 let payloads = OverTheWire(Arc::clone(&queue));
-                self.take_from(queue, payloads).await
+                self.take_from(queue, payloads).await?
             }
             Target::Own(_) => unreachable!("only `windrow up` has a server of its own"),
+        };
+        if ended.is_emptied {
+            say_left(target, left).await;
         }
+        concluded(ended.refused, ended.not_well)
     }
 
-    async fn take_from<Q, P>(self, queue: Arc<Q>, payloads: P) -> anyhow::Result<()>
+    /// What is asked to learn what is still pending of what is taken from.
+    fn left(&self) -> Vec<Ask> {
+        let mut asks = Vec::new();
+        for worker in &self.workers {
+            let mut each = vec![Ask::get(&["queue"]).with("status", Some("pending"))];
+            let Declared { queues, stages, kinds, tenants, .. } = worker;
+            for (field, names) in
+                [("queue", queues), ("stage", stages), ("kind", kinds), ("tenant", tenants)]
+            {
+                if !names.is_empty() {
+                    let of = |ask: &Ask| -> Vec<Ask> {
+                        names.iter().map(|name| ask.clone().with(field, Some(name))).collect()
+                    };
+                    each = each.iter().flat_map(of).collect();
+                }
+            }
+            asks.extend(each);
+        }
+        asks.truncate(LOOKS);
+        asks
+    }
+
+    async fn take_from<Q, P>(self, queue: Arc<Q>, payloads: P) -> anyhow::Result<Ended>
     where
         Q: Queue + 'static,
         P: Payloads + Clone + 'static,
     {
-        let names = self.queues();
         let Crew { workers, quota, drain, json, .. } = self;
         // Before anything is taken, so that nothing is lost to a signal.
         let mut signals = super::serve::Signals::new()?;
@@ -289,27 +318,47 @@ impl Crew {
             }
         }
         let again = again.load(Ordering::Relaxed);
+        let is_over = quota.is_emptied() && refused.is_none() && !is_cut && !*stop.borrow();
         if again > 0 && quota.until_empty {
             say(&format!("{} to be tried again later", counted(again, "item")));
-        } else if quota.is_emptied() && refused.is_none() && !is_cut && !*stop.borrow() {
-            // Not everybody may know what waits.
-            let waits = waiting(&place.queue.counts().await.unwrap_or_default(), &names);
-            if waits > 0 {
-                let what = "still pending, not to be done now or not by this run";
-                say(&format!("{} {what}; `windrow explain ID` says why", counted(waits, "item")));
-            }
         }
-        concluded(refused, not_well.load(Ordering::Relaxed) + u64::from(is_cut))
+        let not_well = not_well.load(Ordering::Relaxed) + u64::from(is_cut);
+        Ok(Ended { refused, not_well, is_emptied: is_over && again == 0 })
     }
 }
 
-/// What is pending in these queues, or in all.
-fn waiting(counts: &[Count], queues: &[String]) -> u64 {
-    let is_asked = |count: &&Count| {
-        count.status == Status::Pending
-            && (queues.is_empty() || queues.iter().any(|name| **name == *count.queue))
-    };
-    counts.iter().filter(is_asked).map(|count| count.items).sum()
+/// How taking items ended.
+struct Ended {
+    refused: Option<Error>,
+    /// Items that did not come out of it as they should.
+    not_well: u64,
+    /// Nothing was left to do, and nobody is told yet what waits.
+    is_emptied: bool,
+}
+
+/// Says how much is still pending, and of which item one may ask why. Not everybody may know.
+async fn say_left(target: &Target, asks: Vec<Ask>) {
+    let (mut ids, mut is_more) = (BTreeSet::new(), false);
+    for ask in asks {
+        let mut cursor = None::<String>;
+        // Of many that have ended, a page may find none.
+        for _ in 0..PAGES {
+            let ask = ask.clone().with("limit", Some("200")).with("cursor", cursor.as_ref());
+            let Ok(page) = target.read::<Value>(ask).await else { return };
+            let items = page["items"].as_array().into_iter().flatten();
+            ids.extend(items.filter_map(|item| item["id"].as_str().map(str::to_owned)));
+            cursor = page["next"].as_str().map(str::to_owned);
+            is_more |= cursor.is_some() && !ids.is_empty();
+            if cursor.is_none() || is_more {
+                break;
+            }
+        }
+    }
+    let Some(first) = ids.first() else { return };
+    let (at_least, items) =
+        (if is_more { "at least " } else { "" }, counted(ids.len() as u64, "item"));
+    let what = "still pending, and not to be done now";
+    say(&format!("{at_least}{items} {what}; `windrow explain {first}` says why"));
 }
 
 pub(super) fn concluded(refused: Option<Error>, not_well: u64) -> anyhow::Result<()> {

@@ -118,7 +118,8 @@ fn shown(view: &View, operation: &Value, name: &str) -> Markup {
         section.operation {
             p.big {
                 @if is_count && !is_over { "Counting… " b { (count) } " so far" }
-                @else if is_count { b { (count) } " items match" }
+                @else if is_count { b { (count) } " items match"
+                    @if refused > 0 { ", " b { (grouped(refused)) } " would be refused" } }
                 @else if is_over { b { (grouped(done)) } " done"
                     @if refused > 0 { ", " b { (grouped(refused)) } " not" } }
                 @else { b { (grouped(done)) } " of " (count) " so far" }
@@ -143,7 +144,7 @@ fn shown(view: &View, operation: &Value, name: &str) -> Markup {
             }
             @if let Some(message) = operation["message"].as_str() { p.wrong { (message) } }
             @if let Some(refusals) = operation["refusals"].as_object().filter(|r| !r.is_empty()) {
-                h2 { "Not done" }
+                h2 { @if is_count { "Would be refused" } @else { "Not done" } }
                 table {
                     tbody {
                         @for (code, count) in refusals {

@@ -82,11 +82,19 @@ fn ready(facts: &Facts) -> Check {
             "no server runs here: nobody takes requests, and nothing happens by itself",
             "start one with `windrow serve`",
         ),
-        Serving::Unknown => (
-            Status::Yellow,
-            "the database was asked, and no server: whether one runs is not known",
-            "ask a server, with --server URL",
-        ),
+        Serving::Unknown => match facts.store.as_ref().map(|store| store.vitals.is_led) {
+            Ok(Some(true)) => return green("serving", "a server is at work on this database"),
+            Ok(Some(false)) => (
+                Status::Red,
+                "no server is at work on this database: nothing happens by itself",
+                "start one with `windrow serve --store`",
+            ),
+            Ok(None) | Err(_) => (
+                Status::Yellow,
+                "the database was asked, and no server: whether one runs is not known",
+                "ask a server, with --server URL",
+            ),
+        },
     };
     line("serving", status, says.to_owned(), remedy)
 }

@@ -11,6 +11,7 @@ use windrow_core::vitals::Standing;
 use windrow_core::{Refusal, command};
 use windrow_engine::Clock as _;
 use windrow_wire::bounds::plain;
+use windrow_wire::read::nearest;
 use windrow_wire::settings::Settings;
 
 use super::list::Paused;
@@ -87,8 +88,13 @@ async fn stands(scoped: &Scoped, queue: &str) -> Result<Json<Stands>, Failed> {
 
 async fn no_item(scoped: &Scoped, queue: &str) -> Result<Option<String>, Failed> {
     let counts = scoped.counts().await?;
-    let is_used = counts.iter().any(|count| *count.queue == *queue);
-    Ok((!is_used).then(|| format!("no item of queue {queue:?} is here")))
+    let names = || counts.iter().map(|count| &*count.queue);
+    if names().any(|name| name == queue) {
+        return Ok(None);
+    }
+    let near = nearest(queue, names());
+    let near = near.map(|near| format!("; {near:?} is meant, perhaps")).unwrap_or_default();
+    Ok(Some(format!("no item of queue {queue:?} is here{near}")))
 }
 
 /// A word if no item is in a stage: its name may be a slip, too. Nothing is said to somebody who

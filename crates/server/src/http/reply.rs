@@ -188,7 +188,11 @@ impl From<Denied> for Failed {
 /// The body of a request, whole.
 pub(super) async fn whole<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, Failed> {
     let too_large = || {
-        Failed::new(Code::TooLarge, format!("a body may have {BODY_MAX} bytes; send it in slices"))
+        let said = format!(
+            "a body may have {BODY_MAX} bytes; send items in slices, and a large payload as a blob \
+             (PUT /blobs/{{sha256}}; put_blob of the Python client)"
+        );
+        Failed::new(Code::TooLarge, said)
     };
     // What says so itself need not come first.
     let said = request.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());

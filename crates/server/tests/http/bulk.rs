@@ -81,14 +81,88 @@ fn everything_that_a_filter_admits_is_retried_prioritised_cancelled_and_deleted(
 
     let cancelled = done(&server, &json!({"verb": "cancel", "filter": {"q": "A-24"}}));
     assert_eq!((figures(&cancelled), stats(&server, "cancelled")), ([11, 11, 0], 11));
-    // What still lives cannot be deleted, and that is said.
-    let deleted = done(&server, &json!({"verb": "delete", "all": true}));
-    assert_eq!(figures(&deleted), [280, 11, 269]);
-    assert_eq!(deleted["refusals"], json!({"still_live": 269}));
+    // What still lives cannot be deleted: it is passed over, and refused if it was named.
+    for is_counted in [true, false] {
+        let live = json!({"verb": "delete", "filter": "status:pending", "dry_run": is_counted});
+        let live = done(&server, &live);
+        assert_eq!((figures(&live), stats(&server, "pending")), ([269, 0, 269], 269));
+        assert_eq!(live["refusals"], json!({"still_live": 269}));
+    }
+    let all = |dry_run| json!({"verb": "delete", "all": true, "dry_run": dry_run});
+    assert_eq!(figures(&done(&server, &all(true))), [11, 0, 0]);
+    let deleted = done(&server, &all(false));
+    assert_eq!(figures(&deleted), [11, 11, 0]);
     assert_eq!((stats(&server, "cancelled"), stats(&server, "pending")), (0, 269));
     let all = server.get("/api/v1/operations").json();
-    assert_eq!(all.as_array().unwrap().len(), 5);
+    assert_eq!(all.as_array().unwrap().len(), 8);
     assert_eq!(all[0]["id"], deleted["id"], "newest first");
+}
+
+#[test]
+fn without_a_status_a_verb_is_about_what_it_can_be_done_to() {
+    let data = Data::new("bulk-able");
+    let server = Server::start(&data.0);
+    fill(&server, "a", 4);
+    fail_all(&server, "a");
+    fill(&server, "b", 3);
+    let late = json!([{"key": "late", "delay_ms": 3_600_000}]);
+    assert_eq!(server.post("/api/v1/queues/b/items", &late).status, 200);
+    let grant = server.claim(json!({"queues": ["b"], "worker": "w", "max": 1}));
+    let done_one = json!({"items": [{"id": grant["items"][0]["id"], "outcome": "complete"}]});
+    let url = format!("/api/v1/leases/{}/settle", grant["lease"].as_str().unwrap());
+    assert_eq!(server.post(&url, &done_one).status, 200);
+    // Four that failed, two that wait, one that waits for its time, and one that completed.
+    for (wanted, count) in [
+        (json!({"verb": "cancel"}), 3),
+        (json!({"verb": "prioritise", "priority": 3}), 3),
+        (json!({"verb": "delete"}), 5),
+        (json!({"verb": "retry"}), 5),
+        (json!({"verb": "retry", "mode": "clone"}), 5),
+        (json!({"verb": "retry", "from_stage": "work"}), 5),
+    ] {
+        let mut wanted = wanted;
+        wanted["all"] = json!(true);
+        wanted["dry_run"] = json!(true);
+        assert_eq!(figures(&done(&server, &wanted)), [count, 0, 0], "{wanted}");
+    }
+    // Whose status is named is refused, and counted as that before.
+    for (verb, status, refused) in [
+        ("cancel", "failed", json!({"already_done": 4})),
+        ("retry", "completed", json!({"not_resettable": 1})),
+        ("delete", "pending", json!({"still_live": 3})),
+        ("retry", "pending", json!({"still_live": 2})),
+    ] {
+        for is_counted in [true, false] {
+            let filter = json!({"status": status});
+            let wanted = json!({"verb": verb, "filter": filter, "dry_run": is_counted});
+            assert_eq!(done(&server, &wanted)["refusals"], refused, "{wanted}");
+        }
+    }
+}
+
+#[test]
+fn a_tree_that_failed_is_retried_with_what_is_below_it_and_nothing_is_refused() {
+    let data = Data::new("bulk-tree");
+    let server = Server::start(&data.0);
+    server.enqueue(json!({"kind": "document"}));
+    let grant = server.claim(json!({"kinds": ["document"], "worker": "w"}));
+    let children: Vec<Value> = (0..5).map(|no| json!({"ordinal": no, "kind": "page"})).collect();
+    let split = json!({"id": grant["items"][0]["id"], "outcome": "split", "children": children});
+    let url = format!("/api/v1/leases/{}/settle", grant["lease"].as_str().unwrap());
+    assert_eq!(server.post(&url, &json!({"items": [split]})).status, 200);
+    let pages = server.claim(json!({"kinds": ["page"], "worker": "w", "max": 5}));
+    let failed: Vec<Value> = pages["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| json!({"id": item["id"], "outcome": "fail", "error": "broken"}))
+        .collect();
+    let url = format!("/api/v1/leases/{}/settle", pages["lease"].as_str().unwrap());
+    assert_eq!(server.post(&url, &json!({"items": failed})).status, 200);
+    let retried = done(&server, &json!({"verb": "retry", "all": true}));
+    assert_eq!(figures(&retried)[2], 0, "{retried}");
+    let pages = server.claim(json!({"kinds": ["page"], "worker": "w", "max": 9}));
+    assert_eq!(pages["items"].as_array().unwrap().len(), 5, "{pages}");
 }
 
 #[test]
@@ -117,8 +191,10 @@ fn what_is_below_a_root_is_deleted_with_it_or_refused_as_it_is() {
     let pages = done(&server, &json!({"verb": "delete", "filter": "kind:page status:completed"}));
     assert_eq!(figures(&pages), [3, 0, 3]);
     assert_eq!(pages["refusals"], json!({"not_a_root": 3}), "their roots are not asked for");
+    let counted = done(&server, &json!({"verb": "delete", "all": true, "dry_run": true}));
+    assert_eq!(figures(&counted), [3, 0, 0]);
     let all = done(&server, &json!({"verb": "delete", "all": true}));
-    assert_eq!((figures(&all), &all["refusals"]), ([6, 3, 3], &json!({"still_live": 3})));
+    assert_eq!(figures(&all), [3, 3, 0]);
     let left = ["completed", "pending", "processing"].map(|status| stats(&server, status));
     assert_eq!(left, [1, 1, 1]);
 }

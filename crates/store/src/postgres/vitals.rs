@@ -31,7 +31,9 @@ const CLOSED: &str = "select resource, closed_until from windrow.gates where clo
 const FIGURES: &str = "select \
        (select count(*) from windrow.items where marks & 4 = 4), \
        (select sum(pg_total_relation_size(c.oid))::bigint from pg_class c \
-         where c.relnamespace = 'windrow'::regnamespace and c.relkind = 'r')";
+         where c.relnamespace = 'windrow'::regnamespace and c.relkind = 'r'), \
+       coalesce((select leads_until > (extract(epoch from clock_timestamp()) * 1000)::bigint \
+         from windrow.leader), false)";
 
 /// What waits in each stage, counted so far: in line by its index, and aside by its own.
 const PENDING: &str = "select p.queue_name, p.stage, sum(w.pending)::bigint, \
@@ -103,6 +105,7 @@ impl Postgres {
             closed: closed.collect(),
             quarantined: figures.get::<_, i64>(0) as u64,
             used_bytes: figures.get::<_, Option<i64>>(1).map(|bytes| bytes as u64),
+            is_led: Some(figures.get(2)),
             warnings,
             ..Vitals::default()
         })

@@ -15,7 +15,7 @@ impl Cell {
     /// A status, in its colour.
     pub(crate) fn status(word: &str) -> Cell {
         let colour = match word {
-            "completed" | "green" | "ok" | "live" => Some(32),
+            "completed" | "green" | "ok" | "live" | "watching" => Some(32),
             "failed" | "red" | "problem" | "refused" => Some(31),
             "processing" | "building" | "updating" => Some(34),
             "cancelled" | "skipped" | "yellow" | "warn" => Some(33),

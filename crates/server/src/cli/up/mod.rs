@@ -176,10 +176,10 @@ impl Up {
                 if self.once {
                     if !is_own {
                         let names = watched.iter().map(|source| source.name.as_str());
-                        let names = names.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>();
-                        let names = names.join(", ");
-                        let ends = "DELETE /api/v1/sources/NAME, or Forget in the console,";
-                        say(&format!("the server goes on watching ({names}); {ends} ends that"));
+                        for name in names.collect::<BTreeSet<_>>() {
+                            let ends = format!("windrow sources forget {name}{}", self.hint);
+                            say(&format!("the server goes on watching {name}; `{ends}` ends that"));
+                        }
                     }
                     return Ok(summary);
                 }

@@ -113,6 +113,14 @@ fn a_server_that_stops_says_so() {
 fn where_no_server_is_asked_nothing_is_said_to_serve_or_to_happen_by_itself() {
     is("serving", Red, "no server runs", |facts| facts.serving = Serving::Nobody);
     is("serving", Yellow, "not known", |facts| facts.serving = Serving::Unknown);
+    let led = |is_led| {
+        move |facts: &mut Facts| {
+            facts.serving = Serving::Unknown;
+            vitals(facts).is_led = Some(is_led);
+        }
+    };
+    is("serving", Red, "no server is at work", led(false));
+    is("serving", Green, "a server is at work", led(true));
     let lines = all(&Facts { serving: Serving::Nobody, ..quiet() }, Thresholds::new(3_600, 60));
     assert!(lines.iter().all(|line| line.check != "tick"), "{lines:#?}");
 }
