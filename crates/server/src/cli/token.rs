@@ -247,10 +247,9 @@ async fn revoke(target: &Target, ids: &[String], json: bool) -> anyhow::Result<(
         }
     }
     if is_last {
-        say(
-            "no admin's token of all tenants is left, and requests go on needing one; whoever \
-             stops the server and names its store makes another: `windrow token create --role admin`",
-        );
+        say("no admin's token of all tenants is left, and requests go on needing one; whoever \
+             stops the server and names its store makes another with `windrow token create --role \
+             admin`");
     }
     Ok(())
 }
