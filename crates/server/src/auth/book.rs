@@ -115,6 +115,11 @@ impl Book {
     }
 
     /// What is wrong with a token that an operator brings along.
+    /// Whether the operator brought a token along, which is never taken away.
+    pub(crate) fn has_given(&self) -> bool {
+        self.given.is_some()
+    }
+
     pub(crate) fn check_given(text: &str) -> Result<(), String> {
         let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic());
         match text.len() {

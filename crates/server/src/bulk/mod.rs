@@ -7,6 +7,7 @@
 //! time. Of several servers the one that holds the document does the work; if it is not heard of
 //! for [`HELD_MS`], another takes over.
 
+mod above;
 mod run;
 mod shelf;
 
@@ -19,6 +20,7 @@ use windrow_core::command::RetryMode;
 use windrow_core::find::Listed;
 use windrow_core::item::{End, State, Status};
 use windrow_core::note::Expects;
+use windrow_core::tally::Bucket;
 use windrow_core::{ItemId, Refusal, RequestId, Timestamp, find};
 use windrow_engine::{Clock as _, Failure};
 use windrow_wire::list::Filter;
@@ -154,29 +156,24 @@ impl Document {
     }
 
     /// Which items are looked at: with a filter that names no status, only those of a status in
-    /// which the verb can be done to them.
+    /// which the verb can be done to them. What failed may lie below any item.
     fn looks_at(&self, asked: &find::Filter) -> find::Filter {
         let mut filter = asked.clone();
         if filter.statuses.is_empty() {
-            filter.statuses = match (self.verb, self.is_reset()) {
-                (Verb::Cancel | Verb::Prioritise, _) => vec![Status::Pending, Status::Processing],
-                (Verb::Retry, true) => vec![Status::Pending, Status::Failed, Status::Cancelled],
-                (Verb::Retry | Verb::Delete, _) => {
-                    vec![Status::Completed, Status::Failed, Status::Cancelled, Status::Skipped]
-                }
+            let ended = [Status::Completed, Status::Failed, Status::Cancelled, Status::Skipped];
+            filter.statuses = match self.verb {
+                Verb::Cancel | Verb::Prioritise => vec![Status::Pending, Status::Processing],
+                Verb::Delete => ended.to_vec(),
+                Verb::Retry if self.mode == Mode::Clone => ended.to_vec(),
+                Verb::Retry => Vec::new(),
             };
         }
         filter
     }
 
-    /// Whether what failed is put in line again as it is.
-    fn is_reset(&self) -> bool {
-        self.mode == Mode::Reset && self.from_stage.is_none()
-    }
-
     /// Why it cannot be done to an item, as far as the item says so itself.
     fn refusal_of(&self, listed: &Listed, now: Timestamp) -> Option<Refusal> {
-        let Listed { item, status, tally, .. } = listed;
+        let Listed { item, status, .. } = listed;
         let (is_done, status) = (item.is_done(), *status);
         let live = (!is_done).then_some(Refusal::StillLive { item: item.id, status });
         match self.verb {
@@ -184,17 +181,45 @@ impl Document {
                 is_done.then_some(Refusal::AlreadyDone { item: item.id, status })
             }
             Verb::Delete => live,
-            Verb::Retry if self.mode.of(item) == RetryMode::Clone => live,
+            Verb::Retry if self.mode.of(item) == RetryMode::Clone => {
+                live.or_else(|| self.refusal_of_stage(listed))
+            }
+            Verb::Retry if self.from_stage.is_some() => match item.state {
+                State::Done(_) | State::Split => self.refusal_of_stage(listed),
+                _ => live,
+            },
             Verb::Retry => match item.state {
-                // What failed below it comes back with it.
-                _ if tally.as_ref().is_some_and(|tally| tally.gaps > 0) => None,
-                State::Done(_) | State::Split if self.from_stage.is_some() => None,
                 State::Done(End::Failed | End::Cancelled) => None,
+                // What failed below it comes back with it.
+                State::Done(_) | State::Split if has_failed_below(listed) => None,
                 State::Done(_) => Some(Refusal::NotResettable { item: item.id, status }),
-                State::Pending { not_before } if self.is_reset() && not_before > now => None,
+                State::Pending { not_before } if not_before > now => None,
                 _ => live,
             },
         }
+    }
+
+    /// Why an item cannot begin again with the stage that is named.
+    fn refusal_of_stage(&self, listed: &Listed) -> Option<Refusal> {
+        let stage = self.from_stage.as_deref()?;
+        let (item, missing) = (listed.item.id, stage.to_owned());
+        match listed.body.route.find(stage) {
+            Some(found) if found <= listed.item.stage => None,
+            _ => Some(Refusal::NoSuchStage { item, stage: missing }),
+        }
+    }
+
+    /// Whether a refusal says only that the verb is not about this item. One whose status was named
+    /// is refused.
+    fn passes_over(asked: &find::Filter, refusal: &Refusal) -> bool {
+        asked.statuses.is_empty()
+            && matches!(
+                refusal,
+                Refusal::StillLive { .. }
+                    | Refusal::AlreadyDone { .. }
+                    | Refusal::NotResettable { .. }
+                    | Refusal::NoSuchStage { .. }
+            )
     }
 
     fn after(&self) -> Option<ItemId> {
@@ -208,6 +233,12 @@ impl Document {
         self.stand = stand;
         self.ended_ms = Some(now.0);
     }
+}
+
+/// Whether something below an item failed.
+fn has_failed_below(listed: &Listed) -> bool {
+    let levels = listed.tally.iter().flat_map(|tally| &tally.levels);
+    levels.into_iter().any(|level| level.counts.of(Bucket::Failed) > 0)
 }
 
 /// What became of a wish to begin.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 use tokio::task::JoinSet;
+use windrow_core::command::RetryMode;
 use windrow_core::find::{self, Listed};
 use windrow_core::item::Status;
 use windrow_core::note::Expects;
@@ -13,6 +14,7 @@ use windrow_core::ports::{Store as _, StoreError};
 use windrow_core::{Item, ItemId, Refusal, RequestId};
 use windrow_engine::{Clock as _, Failure};
 
+use super::above::{Above, Fate};
 use super::shelf::{self, Kept};
 use super::{Document, HELD_MS, Stand, Verb};
 use crate::http::{App, search};
@@ -90,7 +92,7 @@ impl Document {
 /// Does an operation to its end, or until the server stops or somebody else has it.
 async fn work(app: &Arc<App>, mut kept: Kept) -> Result<(), Failure> {
     let asked = match kept.document.filter.to_core() {
-        Ok(asked) => Arc::new(asked),
+        Ok(asked) => asked,
         Err(refusal) => {
             kept.document.message = Some(refusal.to_string());
             kept.document.end(Stand::Failed, app.queue.for_the_server().clock().now());
@@ -107,10 +109,16 @@ async fn work(app: &Arc<App>, mut kept: Kept) -> Result<(), Failure> {
             kept.document.end(Stand::Cancelled, now);
         } else {
             let page = slice(app, &filter, &kept.document).await?;
-            let (items, refusals) = doable(app, &kept.document, &asked, page.items).await?;
-            kept.document.matched += (items.len() + refusals.len()) as u64;
-            refusals.iter().for_each(|refusal| kept.document.refuse(refusal));
-            let is_whole = kept.document.dry_run || act(app, &mut kept, &asked, items).await;
+            let is_whole = match sorted(app, &kept.document, &asked, &page.items).await {
+                Ok(fates) => {
+                    let items = taken_down(&mut kept.document, fates);
+                    kept.document.dry_run || act(app, &mut kept, &asked, items).await
+                }
+                Err(error) => {
+                    kept.document.message = Some(error.to_string());
+                    false
+                }
+            };
             if !is_whole && app.is_stopping() {
                 // What is not written down is done once more by whoever goes on.
                 return Ok(());
@@ -140,28 +148,42 @@ async fn slice(
     search(app.queue.for_the_server().store(), filter, document.after(), SLICE, SEARCH).await
 }
 
-/// Of the items of a slice those to which it can be done, and why not to the others. Of these, what
-/// nobody named by its status is passed over.
-async fn doable(
+/// What is to become of each item of a slice. If that cannot be read it is tried again.
+async fn sorted(
     app: &App,
     document: &Document,
     asked: &find::Filter,
-    items: Vec<Listed>,
-) -> Result<(Vec<Item>, Vec<Refusal>), StoreError> {
+    items: &[Listed],
+) -> Result<Vec<(Item, Fate)>, StoreError> {
     let queue = app.queue.for_the_server();
-    let (mut doable, mut refusals) = (Vec::with_capacity(items.len()), Vec::new());
-    for listed in items {
-        let mut refusal = document.refusal_of(&listed, queue.clock().now());
-        if refusal.is_none() && document.verb == Verb::Delete && !listed.item.is_root() {
-            refusal = with_its_root(queue, asked, &listed.item).await?.err();
-        }
-        match refusal {
-            None => doable.push(listed.item),
-            Some(Refusal::StillLive { .. }) if asked.statuses.is_empty() => {}
-            Some(refusal) => refusals.push(refusal),
+    let (mut above, mut fates, mut tries) = (Above::of(queue.store()), Vec::new(), TRIES);
+    while let Some(listed) = items.get(fates.len()) {
+        match above.fate(document, asked, listed, queue.clock().now()).await {
+            Ok(fate) => fates.push((listed.item, fate)),
+            Err(error) if tries == 0 || app.is_stopping() => return Err(error),
+            Err(_) => {
+                tries -= 1;
+                rest(app, PAUSE).await;
+            }
         }
     }
-    Ok((doable, refusals))
+    Ok(fates)
+}
+
+/// Counts what is to become of items, and gives those to which the verb is done.
+fn taken_down(document: &mut Document, fates: Vec<(Item, Fate)>) -> Vec<Item> {
+    let mut items = Vec::new();
+    for (item, fate) in fates {
+        document.matched += u64::from(!matches!(fate, Fate::PassedOver));
+        match fate {
+            Fate::Own => items.push(item),
+            Fate::Refused(refusal) => document.refuse(&refusal),
+            Fate::WithAbove if !document.dry_run => document.with_root += 1,
+            Fate::Gone if !document.dry_run => document.done += 1,
+            Fate::WithAbove | Fate::Gone | Fate::PassedOver => {}
+        }
+    }
+    items
 }
 
 /// Writes down how far it is. Says whether it is still this server's.
@@ -188,12 +210,7 @@ async fn save(app: &App, kept: &mut Kept) -> Result<bool, Failure> {
 
 /// Does the verb to each item of a slice, all at once, so that the store writes them together. What
 /// the store did not do is tried again; says whether all was answered for in the end.
-async fn act(
-    app: &Arc<App>,
-    kept: &mut Kept,
-    asked: &Arc<find::Filter>,
-    mut left: Vec<Item>,
-) -> bool {
+async fn act(app: &Arc<App>, kept: &mut Kept, asked: &find::Filter, mut left: Vec<Item>) -> bool {
     let document = Arc::new(kept.document.clone());
     for _ in 0..TRIES {
         if app.is_stopping() {
@@ -209,17 +226,15 @@ async fn act(
         let mut under_way = JoinSet::new();
         for item in std::mem::take(&mut left) {
             let (app, document) = (Arc::clone(app), Arc::clone(&document));
-            let (asked, request) = (Arc::clone(asked), request(&kept.name, &item));
+            let request = request(&kept.name, &item);
             under_way.spawn(async move {
-                let queue = app.queue.for_the_server();
-                let did = one(queue, &document, &asked, &item, request).await;
-                (item, did)
+                let done = one(app.queue.for_the_server(), &document, &item, request).await;
+                (item, done)
             });
         }
         while let Some(ended) = under_way.join_next().await {
             match ended {
-                Ok((_, Ok(Did::Done))) => kept.document.done += 1,
-                Ok((_, Ok(Did::WithRoot))) => kept.document.with_root += 1,
+                Ok((_, Ok(()))) => kept.document.done += 1,
                 Ok((_, Err(Failure::Refused(refusal)))) => kept.document.refuse(&refusal),
                 Ok((item, Err(failure))) => {
                     kept.document.message = Some(failure.to_string());
@@ -248,12 +263,11 @@ fn request(operation: &str, item: &Item) -> RequestId {
 async fn one(
     queue: &Queue,
     document: &Document,
-    asked: &find::Filter,
     item: &Item,
     request: RequestId,
-) -> Result<Did, Failure> {
+) -> Result<(), Failure> {
     let gone = Refusal::NotFound { item: item.id };
-    let done = match document.verb {
+    match document.verb {
         Verb::Cancel => {
             let each = queue.cancel(vec![item.id]).await?.pop();
             match each.unwrap_or(Err(gone)) {
@@ -267,25 +281,18 @@ async fn one(
             let each = queue.prioritise(vec![item.id], priority).await?.pop();
             each.unwrap_or(Err(gone)).map_err(Failure::from)
         }
-        Verb::Delete => match queue.delete(item.id, Some(request)).await {
-            // It went with its root.
-            Err(Failure::Refused(Refusal::NotFound { .. })) if !item.is_root() => Ok(()),
-            Err(Failure::Refused(Refusal::NotARoot { .. })) => {
-                return with_its_root(queue, asked, item).await?.map_err(Failure::from);
-            }
-            deleted => deleted.map(drop),
-        },
+        Verb::Delete => queue.delete(item.id, Some(request)).await.map(drop),
         Verb::Retry => {
             let (mode, from_stage) = (document.mode.of(item), document.from_stage.as_deref());
+            let is_reset = mode == RetryMode::Reset && from_stage.is_none();
             let from_stage = from_stage.map(Arc::from);
             match queue.retry(item.id, mode, from_stage, Some(request)).await {
                 // It came back meanwhile, with what is above or below it.
-                Err(Failure::Refused(Refusal::StillLive { .. })) if item.is_done() => Ok(()),
+                Err(Failure::Refused(Refusal::StillLive { .. })) if is_reset => Ok(()),
                 retried => retried.map(drop),
             }
         }
-    };
-    done.map(|()| Did::Done)
+    }
 }
 
 /// Cancels what is above these items and to be cancelled too, first: whose children all end goes on
@@ -310,33 +317,4 @@ async fn cancel_above(queue: &Queue, asked: &find::Filter, items: &[Item]) -> Re
         queue.cancel(highest.into_iter().collect()).await?;
     }
     Ok(())
-}
-
-/// What became of an item.
-enum Did {
-    Done,
-    /// It goes with the root of its tree.
-    WithRoot,
-}
-
-/// What is part of a tree is not deleted by itself, but with its root, if that is asked for too:
-/// then the one is answered as the other is.
-async fn with_its_root(
-    queue: &Queue,
-    asked: &find::Filter,
-    item: &Item,
-) -> Result<Result<Did, Refusal>, StoreError> {
-    let mut place = item.place;
-    while let Some(inside) = place {
-        let above = queue.store().inspect(inside.parent).await?;
-        // Its root is gone already, and with it all that was below.
-        let Some(above) = above else { return Ok(Ok(Did::Done)) };
-        place = above.item.place;
-        if place.is_none() && asked.admits(&above) {
-            let (item, status) = (above.item.id, above.status());
-            let live = Refusal::StillLive { item, status };
-            return Ok(if above.item.is_done() { Ok(Did::WithRoot) } else { Err(live) });
-        }
-    }
-    Ok(Err(Refusal::NotARoot { item: item.id }))
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use windrow_core::ItemId;
+use windrow_wire::filter;
 use windrow_wire::problem::Code;
 
 use super::enqueue::Fields;
@@ -120,7 +121,8 @@ impl Verb {
     fn needs(&self) -> &'static str {
         match self.name {
             "cancel" | "prioritise" => " and has not ended",
-            "retry" if self.mode == Some("reset") && self.from_stage.is_none() => {
+            "retry" if self.from_stage.is_some() => " and came as far as that stage",
+            "retry" if self.mode == Some("reset") => {
                 " and failed, was cancelled or waits for its time"
             }
             _ => " and has ended",
@@ -291,7 +293,9 @@ async fn many(target: &Target, which: &Which, verb: &Verb, filter: &str) -> anyh
         return Ok(());
     }
     if matched == 0 {
-        let said = format!("no item is like that{}; nothing was changed{hint}", verb.needs());
+        let names_status = filter::parse(filter).is_ok_and(|filter| filter.status.is_some());
+        let needs = if names_status { "" } else { verb.needs() };
+        let said = format!("no item is like that{needs}; nothing was changed{hint}");
         if !hint.is_empty() {
             return Err(Stop::new(Exit::NotFound, said).into());
         }

@@ -30,8 +30,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let Some(dir) = &args.dir else {
         let mut page = Vec::new();
         Man::new(command).render(&mut page)?;
-        if std::io::stdout().is_terminal() && is_shown(&page) {
-            return Ok(());
+        if std::io::stdout().is_terminal() {
+            if is_shown(&page) {
+                return Ok(());
+            }
+            say("`man` is not there, or does not show it; this is what it would be given");
         }
         return Ok(std::io::stdout().lock().write_all(&page)?);
     };
@@ -43,7 +46,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
 
 /// Has `man` show a page, if it is installed.
 fn is_shown(page: &[u8]) -> bool {
-    let man = Command::new("man").args(["-l", "-"]).stdin(Stdio::piped()).spawn();
+    let man =
+        Command::new("man").args(["-l", "-"]).stdin(Stdio::piped()).stderr(Stdio::null()).spawn();
     let Ok(mut man) = man else { return false };
     // Whoever leaves it early has seen enough.
     let _written = man.stdin.take().map(|mut to| to.write_all(page));

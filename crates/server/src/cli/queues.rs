@@ -265,15 +265,16 @@ pub(super) fn settings(args: &Settings) -> anyhow::Result<()> {
     })
 }
 
-/// What of these settings is otherwise than by default.
+/// What of these settings is otherwise than by default, by whomever it was said: for this queue, or
+/// in the configuration of its server.
 fn set_of(settings: &Value) -> String {
     let default = settings::Settings::default().in_force();
     let default = serde_json::to_value(wire::Settings::from(default)).unwrap_or_default();
     let mut names = Vec::new();
     differing("", settings, &default, &mut names);
     match names.is_empty() {
-        true => "all as by default".to_owned(),
-        false => format!("not as by default: {}", names.join(", ")),
+        true => "all as Windrow has it by default".to_owned(),
+        false => format!("other than Windrow has it by default: {}", names.join(", ")),
     }
 }
 

@@ -1,13 +1,14 @@
 //! `windrow sources`: folders that are watched for documents.
 
 use std::io::{StdoutLock, Write as _};
+use std::path::PathBuf;
 
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::enqueue::Fields;
 use super::exit::Stop;
-use super::reach::{Ask, Reach};
+use super::reach::{Ask, Reach, Target};
 use super::show::{Cell, Table, Told, age, plain, read, say, text};
 use super::with_target;
 
@@ -104,18 +105,19 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     match &args.command {
         Command::List { tenant, reach } => list(tenant.as_deref(), reach),
         Command::Show { named } => asked(named, Ask::get(&["sources", &named.name]), printed),
-        Command::Watch { new } => asked(&new.named, new.ask()?, |out, told| {
-            say("the source is kept, and watched while a server runs");
-            printed(out, told)
+        Command::Watch { new } => with_target(&new.named.reach, async |target| {
+            let told = tell(&new.named, target, new.ask(target)?, printed).await;
+            told.inspect(|()| say("the source is kept, and watched while a server runs"))
         }),
-        Command::Pause { named } => asked(named, of(named, "pause"), stands),
-        Command::Resume { named } => asked(named, of(named, "resume"), stands),
-        Command::Rescan { named } => asked(named, of(named, "rescan"), |out, told| {
-            let state = text(told, "state");
-            // Whoever does not look finds it when it does again.
-            let when = if state == "paused" { "; it is looked at when it is resumed" } else { "" };
-            writeln!(out, "{}: {state}{when}", text(told, "name"))
-        }),
+        Command::Pause { named } => {
+            asked(named, of(named, "pause"), |out, told| stands(out, told, "paused"))
+        }
+        Command::Resume { named } => {
+            asked(named, of(named, "resume"), |out, told| stands(out, told, "resumed"))
+        }
+        Command::Rescan { named } => {
+            asked(named, of(named, "rescan"), |out, told| stands(out, told, "to be read again"))
+        }
         Command::Forget { named } => {
             asked(named, Ask::delete(&["sources", &named.name]), |out, _| {
                 writeln!(out, "{}: forgotten; its documents stay", named.name)
@@ -130,22 +132,36 @@ fn asked(
     ask: Ask,
     print: impl Fn(&mut StdoutLock<'static>, &Value) -> std::io::Result<()>,
 ) -> anyhow::Result<()> {
-    with_target(&named.reach, async |target| {
-        let ask = ask.with("tenant", named.tenant.as_ref());
-        let told = Told::read(&target.ask(ask).await?)?;
-        let mut out = std::io::stdout().lock();
-        match named.reach.json {
-            true => told.print(&mut out)?,
-            false => print(&mut out, &told.seen)?,
-        }
-        Ok(())
-    })
+    with_target(&named.reach, async |target| tell(named, target, ask, print).await)
+}
+
+async fn tell(
+    named: &Named,
+    target: &Target,
+    ask: Ask,
+    print: impl Fn(&mut StdoutLock<'static>, &Value) -> std::io::Result<()>,
+) -> anyhow::Result<()> {
+    let ask = ask.with("tenant", named.tenant.as_ref());
+    let told = Told::read(&target.ask(ask).await?)?;
+    let mut out = std::io::stdout().lock();
+    match named.reach.json {
+        true => told.print(&mut out)?,
+        false => print(&mut out, &told.seen)?,
+    }
+    Ok(())
 }
 
 impl NewSource {
-    fn ask(&self) -> anyhow::Result<Ask> {
-        let path = std::path::absolute(&self.path)
-            .map_err(|error| Stop::usage(format!("{:?}: {error}", self.path)))?;
+    fn ask(&self, target: &Target) -> anyhow::Result<Ask> {
+        let mut path = PathBuf::from(&self.path);
+        if path.is_relative() {
+            let wrong = |why: String| Stop::usage(format!("{}: {why}", path.display()));
+            if !target.is_of_this_machine() {
+                let why = "is a path of this machine; give one of the server's, from / on";
+                return Err(wrong(why.to_owned()).into());
+            }
+            path = path.canonicalize().map_err(|error| wrong(error.to_string()))?;
+        }
         let mut source = Fields::default();
         source.set("path", Some(path))?;
         source.set("collection", self.collection.as_ref())?;
@@ -202,8 +218,13 @@ fn failure(seen: &Value) -> Option<String> {
     Some(format!("{}: {}", text(seen, "name"), seen["last_error"].as_str()?))
 }
 
-fn stands(out: &mut StdoutLock<'static>, told: &Value) -> std::io::Result<()> {
-    writeln!(out, "{}: {}", text(told, "name"), text(told, "state"))
+/// Says what was done to a source, and its state if that says more.
+fn stands(out: &mut StdoutLock<'static>, told: &Value, done: &str) -> std::io::Result<()> {
+    let (name, state) = (text(told, "name"), text(told, "state"));
+    match state == done {
+        true => writeln!(out, "{name}: {done}"),
+        false => writeln!(out, "{name}: {done} ({state})"),
+    }
 }
 
 fn printed(out: &mut StdoutLock<'static>, told: &Value) -> std::io::Result<()> {

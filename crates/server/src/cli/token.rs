@@ -246,7 +246,12 @@ async fn revoke(target: &Target, ids: &[String], json: bool) -> anyhow::Result<(
             false => writeln!(out, "{id} is revoked")?,
         }
     }
-    if is_last {
+    // A token of the configuration is in no list, and is never taken away.
+    let is_open = match target {
+        Target::Here(here) => here.has_given_token(),
+        _ => target.ask(Ask::get(&["tokens"])).await.is_ok(),
+    };
+    if is_last && !is_open {
         say("no admin's token of all tenants is left, and requests go on needing one; whoever \
              stops the server and names its store makes another with `windrow token create --role \
              admin`");

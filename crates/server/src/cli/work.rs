@@ -25,6 +25,7 @@ use super::drain::drained;
 use super::exit::{Exit, Problem, Stop};
 use super::queues::remarks;
 use super::reach::{Ask, Reach, Target};
+use super::serve::Signals;
 use super::show::{at_least_one, duration_ms, renewed_lease_ms, say};
 use super::{counted, with_target};
 use crate::workers::InStore;
@@ -39,10 +40,8 @@ const WAIT: Duration = Duration::from_secs(1);
 /// it takes what is asked and does not answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 const ATTEMPT: Duration = Duration::from_secs(15);
-/// Combinations of queue, stage, kind and tenant that are looked through for what is left.
-const LOOKS: usize = 16;
-/// Pages that are looked at of each, which take 50 ms at most.
-const PAGES: usize = 20;
+/// How long it may take to learn what is left.
+const TELLS_WITHIN: Duration = Duration::from_secs(5);
 
 /// A client for whoever works: it is not long before it says that its server is away.
 pub(super) fn working(client: &Client) -> Client {
@@ -214,8 +213,8 @@ impl Crew {
             return Err(Stop::silent(Exit::Nothing).into());
         }
         target.keeps_time();
-        let left = self.left();
-        let ended = match target {
+        let left = Left::of(&self);
+        let mut ended = match target {
             Target::Here(here) => {
                 let queue = Arc::clone(here.queue());
                 let payloads = InStore(Arc::clone(&queue));
@@ -229,31 +228,15 @@ impl Crew {
             Target::Own(_) => unreachable!("only `windrow up` has a server of its own"),
         };
         if ended.is_emptied {
-            say_left(target, left).await;
+            tokio::select! {
+                told = tokio::time::timeout(TELLS_WITHIN, left.told(target)) => {
+                    // Not everybody may know what waits.
+                    told.ok().flatten().iter().for_each(|told| say(told));
+                }
+                () = ended.signals.next() => {}
+            }
         }
         concluded(ended.refused, ended.not_well)
-    }
-
-    /// What is asked to learn what is still pending of what is taken from.
-    fn left(&self) -> Vec<Ask> {
-        let mut asks = Vec::new();
-        for worker in &self.workers {
-            let mut each = vec![Ask::get(&["queue"]).with("status", Some("pending"))];
-            let Declared { queues, stages, kinds, tenants, .. } = worker;
-            for (field, names) in
-                [("queue", queues), ("stage", stages), ("kind", kinds), ("tenant", tenants)]
-            {
-                if !names.is_empty() {
-                    let of = |ask: &Ask| -> Vec<Ask> {
-                        names.iter().map(|name| ask.clone().with(field, Some(name))).collect()
-                    };
-                    each = each.iter().flat_map(of).collect();
-                }
-            }
-            asks.extend(each);
-        }
-        asks.truncate(LOOKS);
-        asks
     }
 
     async fn take_from<Q, P>(self, queue: Arc<Q>, payloads: P) -> anyhow::Result<Ended>
@@ -263,7 +246,7 @@ impl Crew {
     {
         let Crew { workers, quota, drain, json, .. } = self;
         // Before anything is taken, so that nothing is lost to a signal.
-        let mut signals = super::serve::Signals::new()?;
+        let mut signals = Signals::new()?;
         let stop = watch::Sender::new(false);
         let place = Arc::new(Place { queue, payloads, stopping: stop.subscribe(), drain });
         let wait = if quota.until_empty { Duration::ZERO } else { WAIT };
@@ -323,7 +306,7 @@ impl Crew {
             say(&format!("{} to be tried again later", counted(again, "item")));
         }
         let not_well = not_well.load(Ordering::Relaxed) + u64::from(is_cut);
-        Ok(Ended { refused, not_well, is_emptied: is_over && again == 0 })
+        Ok(Ended { refused, not_well, is_emptied: is_over && again == 0, signals })
     }
 }
 
@@ -334,31 +317,81 @@ struct Ended {
     not_well: u64,
     /// Nothing was left to do, and nobody is told yet what waits.
     is_emptied: bool,
+    signals: Signals,
 }
 
-/// Says how much is still pending, and of which item one may ask why. Not everybody may know.
-async fn say_left(target: &Target, asks: Vec<Ask>) {
-    let (mut ids, mut is_more) = (BTreeSet::new(), false);
-    for ask in asks {
-        let mut cursor = None::<String>;
-        // Of many that have ended, a page may find none.
-        for _ in 0..PAGES {
-            let ask = ask.clone().with("limit", Some("200")).with("cursor", cursor.as_ref());
-            let Ok(page) = target.read::<Value>(ask).await else { return };
-            let items = page["items"].as_array().into_iter().flatten();
-            ids.extend(items.filter_map(|item| item["id"].as_str().map(str::to_owned)));
-            cursor = page["next"].as_str().map(str::to_owned);
-            is_more |= cursor.is_some() && !ids.is_empty();
-            if cursor.is_none() || is_more {
+/// What workers take from: how much of it is still pending, and which item one may ask about.
+struct Left {
+    queues: Vec<String>,
+    /// A list for each combination of queue, stage, kind and tenant.
+    lists: Vec<Ask>,
+    /// Whether only a list can tell, because counts know nothing of it.
+    is_narrow: bool,
+}
+
+impl Left {
+    fn of(crew: &Crew) -> Left {
+        let mut lists = Vec::new();
+        for worker in &crew.workers {
+            let Declared { queues, stages, kinds, tenants, .. } = worker;
+            let mut of_worker = vec![Ask::get(&["queue"]).with("status", Some("pending"))];
+            for (field, names) in
+                [("queue", queues), ("stage", stages), ("kind", kinds), ("tenant", tenants)]
+            {
+                if !names.is_empty() {
+                    let each = |list: &Ask| -> Vec<Ask> {
+                        names.iter().map(|name| list.clone().with(field, Some(name))).collect()
+                    };
+                    of_worker = of_worker.iter().flat_map(each).collect();
+                }
+            }
+            lists.extend(of_worker);
+        }
+        let narrows = |of: &Declared| {
+            [&of.stages, &of.kinds, &of.tenants].iter().any(|names| !names.is_empty())
+        };
+        Left { queues: crew.queues(), lists, is_narrow: crew.workers.iter().any(narrows) }
+    }
+
+    /// None if nothing is left, or nobody says.
+    async fn told(&self, target: &Target) -> Option<String> {
+        let (mut ids, mut is_whole) = (BTreeSet::new(), true);
+        for list in &self.lists {
+            let mut cursor = None::<String>;
+            loop {
+                let page = list.clone().with("limit", Some("200")).with("cursor", cursor.as_ref());
+                let page: Value = target.read(page).await.ok()?;
+                let items = page["items"].as_array().into_iter().flatten();
+                ids.extend(items.filter_map(|item| item["id"].as_str().map(str::to_owned)));
+                cursor = page["next"].as_str().map(str::to_owned);
+                if cursor.is_none() || !ids.is_empty() {
+                    break;
+                }
+            }
+            is_whole &= cursor.is_none();
+            if !is_whole {
                 break;
             }
         }
+        let first = ids.first()?;
+        let (at_least, count) = match self.counted(target).await {
+            Some(count) if !self.is_narrow => ("", count),
+            _ => (if is_whole { "" } else { "at least " }, ids.len() as u64),
+        };
+        let items = counted(count, "item");
+        let what = "still pending, and not to be done now";
+        Some(format!("{at_least}{items} {what}; `windrow explain {first}` says why"))
     }
-    let Some(first) = ids.first() else { return };
-    let (at_least, items) =
-        (if is_more { "at least " } else { "" }, counted(ids.len() as u64, "item"));
-    let what = "still pending, and not to be done now";
-    say(&format!("{at_least}{items} {what}; `windrow explain {first}` says why"));
+
+    /// What is pending in these queues, or in all.
+    async fn counted(&self, target: &Target) -> Option<u64> {
+        let stats: Value = target.read(Ask::get(&["queue", "stats"])).await.ok()?;
+        let is_asked = |place: &&Value| {
+            self.queues.is_empty() || self.queues.iter().any(|name| place["queue"] == name.as_str())
+        };
+        let places = stats["queues"].as_array()?.iter().filter(is_asked);
+        Some(places.filter_map(|place| place["pending"].as_u64()).sum())
+    }
 }
 
 pub(super) fn concluded(refused: Option<Error>, not_well: u64) -> anyhow::Result<()> {

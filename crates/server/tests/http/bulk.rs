@@ -140,29 +140,114 @@ fn without_a_status_a_verb_is_about_what_it_can_be_done_to() {
     }
 }
 
-#[test]
-fn a_tree_that_failed_is_retried_with_what_is_below_it_and_nothing_is_refused() {
-    let data = Data::new("bulk-tree");
-    let server = Server::start(&data.0);
-    server.enqueue(json!({"kind": "document"}));
+/// A document of so many pages; its id.
+fn split(server: &Server, pages: usize, route: &[&str]) -> String {
+    server.enqueue(json!({"kind": "document", "route": route}));
     let grant = server.claim(json!({"kinds": ["document"], "worker": "w"}));
-    let children: Vec<Value> = (0..5).map(|no| json!({"ordinal": no, "kind": "page"})).collect();
-    let split = json!({"id": grant["items"][0]["id"], "outcome": "split", "children": children});
+    let page = |no| json!({"ordinal": no, "kind": "page"});
+    let children: Vec<Value> = (0..pages).map(page).collect();
+    let id = grant["items"][0]["id"].as_str().unwrap();
+    let split = json!({"items": [{"id": id, "outcome": "split", "children": children}]});
     let url = format!("/api/v1/leases/{}/settle", grant["lease"].as_str().unwrap());
-    assert_eq!(server.post(&url, &json!({"items": [split]})).status, 200);
-    let pages = server.claim(json!({"kinds": ["page"], "worker": "w", "max": 5}));
-    let failed: Vec<Value> = pages["items"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|item| json!({"id": item["id"], "outcome": "fail", "error": "broken"}))
-        .collect();
-    let url = format!("/api/v1/leases/{}/settle", pages["lease"].as_str().unwrap());
-    assert_eq!(server.post(&url, &json!({"items": failed})).status, 200);
-    let retried = done(&server, &json!({"verb": "retry", "all": true}));
-    assert_eq!(figures(&retried)[2], 0, "{retried}");
-    let pages = server.claim(json!({"kinds": ["page"], "worker": "w", "max": 9}));
-    assert_eq!(pages["items"].as_array().unwrap().len(), 5, "{pages}");
+    assert_eq!(server.post(&url, &split).json()[0]["ending"], "split");
+    id.to_owned()
+}
+
+/// Ends so many pages that wait.
+fn settle_pages(server: &Server, count: usize, outcome: &Value) {
+    let grant = server.claim(json!({"kinds": ["page"], "worker": "w", "max": count}));
+    let items = grant["items"].as_array().unwrap();
+    assert_eq!(items.len(), count, "{grant}");
+    let each = items.iter().map(|item| {
+        let mut one = outcome.clone();
+        one["id"] = item["id"].clone();
+        one
+    });
+    let url = format!("/api/v1/leases/{}/settle", grant["lease"].as_str().unwrap());
+    let ended = json!({"items": each.collect::<Vec<Value>>()});
+    assert_eq!(server.post(&url, &ended).status, 200);
+}
+
+fn waiting_pages(server: &Server) -> usize {
+    let grant = server.claim(json!({"kinds": ["page"], "worker": "w", "max": 1_000}));
+    grant["items"].as_array().map_or(0, Vec::len)
+}
+
+/// Counts first, then does it; both see the same items, and nothing is refused.
+fn done_as_counted(server: &Server, wanted: &Value) -> u64 {
+    let mut counted = wanted.clone();
+    counted["dry_run"] = json!(true);
+    let [counted, ..] = figures(&done(server, &counted));
+    let shown = done(server, wanted);
+    assert_eq!(figures(&shown)[1..], [counted, 0], "{shown}");
+    counted
+}
+
+#[test]
+fn what_failed_in_trees_is_retried_with_them_and_nothing_is_refused() {
+    let fail = json!({"outcome": "fail", "error": "broken"});
+    // More than one slice of pages; trees that ended, and one in which some are still to come.
+    for (pages, failed) in [(5, 5), (5, 2), (250, 250), (250, 120)] {
+        let data = Data::new("bulk-tree");
+        let server = Server::start(&data.0);
+        split(&server, pages, &["split"]);
+        settle_pages(&server, failed, &fail);
+        done_as_counted(&server, &json!({"verb": "retry", "all": true}));
+        assert_eq!(stats(&server, "failed"), 0, "{failed} of {pages}");
+        assert_eq!(waiting_pages(&server), pages, "{failed} of {pages}");
+    }
+}
+
+#[test]
+fn a_tree_is_retried_also_if_only_its_root_is_meant() {
+    let data = Data::new("bulk-root");
+    let server = Server::start(&data.0);
+    for complete in [2, 3] {
+        split(&server, 4, &["split"]);
+        settle_pages(&server, complete, &json!({"outcome": "complete"}));
+        let rest = 4 - complete;
+        settle_pages(&server, rest, &json!({"outcome": "fail", "error": "broken"}));
+    }
+    let documents = json!({"verb": "retry", "filter": "kind:document"});
+    assert_eq!(done_as_counted(&server, &documents), 2);
+    assert_eq!(waiting_pages(&server), 3);
+    // They are under way: there is nothing more to retry.
+    assert_eq!(done_as_counted(&server, &documents), 0);
+}
+
+#[test]
+fn a_tree_that_was_cancelled_comes_back_whole() {
+    let data = Data::new("bulk-back");
+    let server = Server::start(&data.0);
+    let root = split(&server, 120, &["split"]);
+    let all = json!({"verb": "cancel", "all": true});
+    assert_eq!(done(&server, &all)["refused"], 0);
+    let has_ended = || server.get(&format!("/api/v1/queue/{root}")).json()["status"] == "cancelled";
+    while !has_ended() || stats(&server, "cancelled") < 121 {
+        std::thread::yield_now();
+    }
+    // Its pages alone stay with it.
+    let pages = done(&server, &json!({"verb": "retry", "filter": "kind:page", "dry_run": true}));
+    assert_eq!(pages["refusals"], json!({"under_cancelled": 120}));
+    assert_eq!(done_as_counted(&server, &json!({"verb": "retry", "all": true})), 121);
+    assert_eq!(waiting_pages(&server), 120);
+}
+
+#[test]
+fn a_tree_is_cloned_by_its_root_alone() {
+    let data = Data::new("bulk-clone");
+    let server = Server::start(&data.0);
+    split(&server, 3, &["split"]);
+    settle_pages(&server, 2, &json!({"outcome": "fail", "error": "broken"}));
+    settle_pages(&server, 1, &json!({"outcome": "complete"}));
+    let clone = json!({"verb": "retry", "mode": "clone", "all": true});
+    assert_eq!(done_as_counted(&server, &clone), 1);
+    assert_eq!((stats(&server, "failed"), stats(&server, "pending")), (2, 1));
+    // What never had a stage is not about it.
+    let staged = |stage: &str| json!({"verb": "retry", "all": true, "from_stage": stage});
+    assert_eq!(done_as_counted(&server, &staged("join")), 0);
+    let named = json!({"verb": "retry", "filter": "status:failed", "from_stage": "join"});
+    assert_eq!(done(&server, &named)["refusals"], json!({"no_such_stage": 2}));
 }
 
 #[test]

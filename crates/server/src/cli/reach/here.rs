@@ -74,6 +74,11 @@ impl Here {
         matches!(self.open.queue.store(), AnyStore::Embedded(..))
     }
 
+    /// Whether the configuration has a token, which no list shows.
+    pub(crate) fn has_given_token(&self) -> bool {
+        self.app.book.has_given()
+    }
+
     /// Takes all tokens away as if there had never been one. How many there were.
     pub(crate) async fn clear_tokens(&self) -> anyhow::Result<usize> {
         let gone = self.app.book.clear().await?;

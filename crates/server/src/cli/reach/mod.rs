@@ -10,6 +10,7 @@ mod hand;
 mod here;
 mod profile;
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -177,6 +178,14 @@ impl Target {
         Err(refused(status, &body))
     }
 
+    /// Whether whoever answers sees the files that this command sees.
+    pub(super) fn is_of_this_machine(&self) -> bool {
+        match self {
+            Target::Wire(client) => is_of_this_machine(client.address().host()),
+            Target::Here(_) | Target::Own(_) => true,
+        }
+    }
+
     /// Whether nobody else can use the store as long as this is open.
     pub(super) fn is_alone(&self) -> bool {
         matches!(self, Target::Here(here) if here.is_alone())
@@ -265,6 +274,11 @@ fn refused(status: u16, body: &[u8]) -> Stop {
             format!("something that is not Windrow answered with {status}; is the address right?"),
         ),
     }
+}
+
+/// Whether a host is certainly this one.
+fn is_of_this_machine(host: &str) -> bool {
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 /// How long one attempt over the wire may take, besides waiting on purpose: to do something, which
