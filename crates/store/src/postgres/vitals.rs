@@ -32,7 +32,7 @@ const FIGURES: &str = "select \
        (select count(*) from windrow.items where marks & 4 = 4), \
        (select sum(pg_total_relation_size(c.oid))::bigint from pg_class c \
          where c.relnamespace = 'windrow'::regnamespace and c.relkind = 'r'), \
-       coalesce((select leads_until + 5000 > (extract(epoch from clock_timestamp()) * 1000)::bigint \
+       coalesce((select leads_until + 5000 > extract(epoch from clock_timestamp()) * 1000 \
          from windrow.leader), false)";
 
 /// What waits in each stage, counted so far: in line by its index, and aside by its own.
