@@ -24,8 +24,8 @@ pub struct Vitals {
     pub disk: Option<DiskSpace>,
     /// Whether it refuses new items for want of room, or would soon.
     pub room: Room,
-    /// Whether somebody has done what happens by itself within some seconds, if others than whoever
-    /// asks could.
+    /// Whether somebody did what happens by itself within the last seconds; none if only whoever
+    /// has the store open can.
     pub is_led: Option<bool>,
     /// What the store itself says is not as it should be: each a sentence, without anything that a
     /// user of the queue wrote.

@@ -1,12 +1,15 @@
 //! How a database is reached: encrypted or not, through a pooler, by many at once, or not at all.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::time::Duration;
 
+use tokio::runtime::Runtime;
 use windrow_core::Command;
 use windrow_core::command::NewItem;
 use windrow_core::item::Body;
 use windrow_core::ports::{Now, Store as _};
-use windrow_store::postgres::{HealthLimits, MIGRATIONS, Options, Postgres};
+use windrow_store::postgres::{Error, HealthLimits, MIGRATIONS, Options, Postgres};
 use windrow_testkit::model::Model;
 use windrow_testkit::servers::pgbouncer::PgBouncer;
 use windrow_testkit::servers::postgres::{Durability, Version};
@@ -131,6 +134,28 @@ fn what_cannot_be_reached_is_named_with_what_to_do_and_without_the_password() {
     let said = format!("{0} {0:?}", error.expect_err("nobody is there"));
     assert!(said.contains("127.0.0.1:1/queue") && said.contains("see that it runs"), "{said}");
     assert!(!said.contains("hunter2"), "{said}");
+}
+
+#[test]
+fn a_server_that_asks_for_a_password_is_told_from_one_that_is_not_there() {
+    // It was said that it cannot be reached.
+    let listener = TcpListener::bind("127.0.0.1:0").expect("there is a port");
+    let port = listener.local_addr().expect("it has one").port();
+    let asks = std::thread::spawn(move || {
+        let (mut peer, _) = listener.accept().expect("somebody comes");
+        let mut startup = [0; 512];
+        assert!(peer.read(&mut startup).expect("it says who it is") > 0);
+        // An authentication request, eight bytes long: a password in clear text.
+        peer.write_all(b"R\0\0\0\x08\0\0\0\x03").expect("it listens");
+        peer.read(&mut startup).expect("it goes away")
+    });
+    let url = format!("postgres://me@127.0.0.1:{port}/queue?sslmode=disable");
+    let runtime = Runtime::new().expect("a runtime");
+    let error = runtime.block_on(Postgres::open(Options::new(url))).expect_err("it has none");
+    assert!(matches!(error, Error::NoPassword { .. }), "{error:?}");
+    let said = error.to_string();
+    assert!(said.contains("asks for a password") && said.contains("PGPASSWORD"), "{said}");
+    asks.join().expect("it was asked");
 }
 
 #[test]

@@ -114,12 +114,12 @@ impl Book {
         Ok(book)
     }
 
-    /// What is wrong with a token that an operator brings along.
-    /// Whether the operator brought a token along, which is never taken away.
+    /// Whether an operator brought a token along, which is never taken away.
     pub(crate) fn has_given(&self) -> bool {
         self.given.is_some()
     }
 
+    /// What is wrong with a token that an operator brings along.
     pub(crate) fn check_given(text: &str) -> Result<(), String> {
         let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic());
         match text.len() {

@@ -47,6 +47,7 @@ impl Exit {
         match error.downcast_ref::<postgres::Error>() {
             Some(postgres::Error::Unreachable { .. }) => Exit::Unreachable,
             Some(postgres::Error::NoStore { .. }) => Exit::NotFound,
+            Some(postgres::Error::NoPassword { .. }) => Exit::Denied,
             Some(postgres::Error::Address(_)) => Exit::Usage,
             Some(postgres::Error::Database(said)) => match said.code() {
                 Some(&SqlState::INVALID_CATALOG_NAME) => Exit::NotFound,

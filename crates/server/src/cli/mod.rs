@@ -43,6 +43,8 @@ mod watch;
 mod work;
 mod worker;
 
+use std::ffi::OsString;
+
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
 
@@ -257,14 +259,23 @@ pub(crate) fn explained(mut wrong: clap::Error) -> clap::Error {
         Some(ContextValue::String(word)) if !word.starts_with('-') => word.clone(),
         _ => return wrong,
     };
-    let tip = match std::env::args().nth(1).as_deref() {
+    let said: Vec<_> = std::env::args_os().skip(1).collect();
+    let tip = match said.first().and_then(|verb| verb.to_str()) {
         _ if wrong.kind() != ErrorKind::UnknownArgument => return wrong,
+        Some("work") if said.iter().any(is_queue_flag) || work::is_there(&word) => {
+            format!("the command comes after '--': 'windrow work --queue NAME -- {word}'")
+        }
         Some("work" | "stats") => format!("a queue is named with '--queue {word}'"),
         Some("queues") => format!("'windrow stats --queue {word}' counts the items of one queue"),
         _ => return wrong,
     };
     wrong.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     wrong
+}
+
+/// Whether a word of the command line names a queue.
+fn is_queue_flag(word: &OsString) -> bool {
+    word.to_str().is_some_and(|word| word == "--queue" || word.starts_with("--queue="))
 }
 
 /// A number of things, in words: `1 segment`, `2 segments`.

@@ -106,8 +106,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         Command::List { tenant, reach } => list(tenant.as_deref(), reach),
         Command::Show { named } => asked(named, Ask::get(&["sources", &named.name]), printed),
         Command::Watch { new } => with_target(&new.named.reach, async |target| {
-            let told = tell(&new.named, target, new.ask(target)?, printed).await;
-            told.inspect(|()| say("the source is kept, and watched while a server runs"))
+            let told = tell(&new.named, target, new.ask(target)?, printed).await?;
+            Ok(say(&watched(&told, &new.named.name, target)))
         }),
         Command::Pause { named } => {
             asked(named, of(named, "pause"), |out, told| stands(out, told, "paused"))
@@ -132,7 +132,7 @@ fn asked(
     ask: Ask,
     print: impl Fn(&mut StdoutLock<'static>, &Value) -> std::io::Result<()>,
 ) -> anyhow::Result<()> {
-    with_target(&named.reach, async |target| tell(named, target, ask, print).await)
+    with_target(&named.reach, async |target| tell(named, target, ask, print).await.map(drop))
 }
 
 async fn tell(
@@ -140,7 +140,7 @@ async fn tell(
     target: &Target,
     ask: Ask,
     print: impl Fn(&mut StdoutLock<'static>, &Value) -> std::io::Result<()>,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Value> {
     let ask = ask.with("tenant", named.tenant.as_ref());
     let told = Told::read(&target.ask(ask).await?)?;
     let mut out = std::io::stdout().lock();
@@ -148,7 +148,22 @@ async fn tell(
         true => told.print(&mut out)?,
         false => print(&mut out, &told.seen)?,
     }
-    Ok(())
+    Ok(told.seen)
+}
+
+/// What becomes of a source that was just named.
+fn watched(told: &Value, name: &str, target: &Target) -> String {
+    let host = text(told, "host");
+    match (text(told, "state"), target) {
+        ("paused", _) => {
+            format!("the source is kept, and paused; `windrow sources resume {name}` ends that")
+        }
+        // A database has servers on other machines, which do not see this folder.
+        (_, Target::Here(here)) if !here.is_alone() => {
+            format!("the source is kept, and watched while a server runs on {host}")
+        }
+        _ => "the source is kept, and watched while a server runs".to_owned(),
+    }
 }
 
 impl NewSource {
@@ -157,7 +172,8 @@ impl NewSource {
         if path.is_relative() {
             let wrong = |why: String| Stop::usage(format!("{}: {why}", path.display()));
             if !target.is_of_this_machine() {
-                let why = "is a path of this machine; give one of the server's, from / on";
+                let why = "is a path here, and the server seems to be on another machine; give one of \
+                           that, from / on";
                 return Err(wrong(why.to_owned()).into());
             }
             path = path.canonicalize().map_err(|error| wrong(error.to_string()))?;

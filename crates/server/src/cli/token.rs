@@ -233,12 +233,13 @@ async fn revoke(target: &Target, ids: &[String], json: bool) -> anyhow::Result<(
     let mut admins = before.iter().filter(|token| is_admin(token)).peekable();
     let is_last = admins.peek().is_some()
         && admins.all(|token| ids.iter().any(|id| token["id"] == id.as_str()));
+    let is_id = |id: &String| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    if let Some(id) = ids.iter().find(|id| !is_id(id)) {
+        let said =
+            format!("{id:?} is not the id of a token; it is the part between the underscores");
+        return Err(Stop::usage(said).into());
+    }
     for id in ids {
-        if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-            let said =
-                format!("{id:?} is not the id of a token; it is the part between the underscores");
-            return Err(Stop::usage(said).into());
-        }
         let told = Told::read(&target.ask(Ask::delete(&["tokens", id])).await?)?;
         let mut out = std::io::stdout().lock();
         match json {
@@ -252,9 +253,9 @@ async fn revoke(target: &Target, ids: &[String], json: bool) -> anyhow::Result<(
         _ => target.ask(Ask::get(&["tokens"])).await.is_ok(),
     };
     if is_last && !is_open {
-        say("no admin's token of all tenants is left, and requests go on needing one; whoever \
-             stops the server and names its store makes another with `windrow token create --role \
-             admin`");
+        say("no admin's token of all tenants is listed any more, and requests go on needing one; \
+             unless the server's configuration has one, whoever stops the server and names its \
+             store makes another with `windrow token create --role admin`");
     }
     Ok(())
 }

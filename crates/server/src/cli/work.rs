@@ -362,6 +362,7 @@ impl Left {
                 let page = list.clone().with("limit", Some("200")).with("cursor", cursor.as_ref());
                 let page: Value = target.read(page).await.ok()?;
                 let items = page["items"].as_array().into_iter().flatten();
+                let items = items.filter(|item| !waits_for_children(item));
                 ids.extend(items.filter_map(|item| item["id"].as_str().map(str::to_owned)));
                 cursor = page["next"].as_str().map(str::to_owned);
                 if cursor.is_none() || !ids.is_empty() {
@@ -378,6 +379,10 @@ impl Left {
             Some(count) if !self.is_narrow => ("", count),
             _ => (if is_whole { "" } else { "at least " }, ids.len() as u64),
         };
+        if count == 0 {
+            // Somebody took it meanwhile.
+            return None;
+        }
         let items = counted(count, "item");
         let what = "still pending, and not to be done now";
         Some(format!("{at_least}{items} {what}; `windrow explain {first}` says why"))
@@ -392,6 +397,13 @@ impl Left {
         let places = stats["queues"].as_array()?.iter().filter(is_asked);
         Some(places.filter_map(|place| place["pending"].as_u64()).sum())
     }
+}
+
+/// Whether an item of a list is shown as pending because its children are: nobody takes it now.
+fn waits_for_children(item: &Value) -> bool {
+    let children = &item["children"];
+    let has = |status: &str| children[status].as_u64().is_some_and(|count| count > 0);
+    has("pending") || has("processing") || children["more"] == true
 }
 
 pub(super) fn concluded(refused: Option<Error>, not_well: u64) -> anyhow::Result<()> {

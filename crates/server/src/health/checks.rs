@@ -83,10 +83,12 @@ fn ready(facts: &Facts) -> Check {
             "start one with `windrow serve`",
         ),
         Serving::Unknown => match facts.store.as_ref().map(|store| store.vitals.is_led) {
-            Ok(Some(true)) => return green("serving", "a server is at work on this database"),
+            Ok(Some(true)) => {
+                return green("serving", "somebody does what happens by itself on this database");
+            }
             Ok(Some(false)) => (
                 Status::Red,
-                "no server is at work on this database: nothing happens by itself",
+                "nobody is at work on this database: nothing happens by itself",
                 "start one with `windrow serve --store`",
             ),
             Ok(None) | Err(_) => (

@@ -166,6 +166,8 @@ pub enum Error {
          for connections from here, and that sslmode fits"
     )]
     Unreachable { address: String, why: String },
+    #[error("PostgreSQL at {address} asks for a password; write it into the address or PGPASSWORD")]
+    NoPassword { address: String },
     #[error(
         "all {connections} connections to PostgreSQL were in use for {} s; allow more of them, or \
          ask less at once",

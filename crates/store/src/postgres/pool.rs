@@ -143,7 +143,12 @@ impl Address {
             None => {
                 let why = std::error::Error::source(&error).map(ToString::to_string);
                 let why = why.unwrap_or_else(|| error.to_string());
-                Error::Unreachable { address: self.shown(), why }
+                let address = self.shown();
+                // The library has no code for it.
+                match why.as_str() {
+                    "password missing" => Error::NoPassword { address },
+                    _ => Error::Unreachable { address, why },
+                }
             }
         })
     }

@@ -178,7 +178,7 @@ impl Target {
         Err(refused(status, &body))
     }
 
-    /// Whether whoever answers sees the files that this command sees.
+    /// Whether whoever answers most likely sees the files that this command sees.
     pub(super) fn is_of_this_machine(&self) -> bool {
         match self {
             Target::Wire(client) => is_of_this_machine(client.address().host()),
@@ -276,7 +276,7 @@ fn refused(status: u16, body: &[u8]) -> Stop {
     }
 }
 
-/// Whether a host is certainly this one.
+/// Whether a host is this one, as far as its address says; a tunnel may lead elsewhere.
 fn is_of_this_machine(host: &str) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
