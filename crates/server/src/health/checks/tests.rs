@@ -119,8 +119,8 @@ fn where_no_server_is_asked_nothing_is_said_to_serve_or_to_happen_by_itself() {
             vitals(facts).is_led = Some(is_led);
         }
     };
-    is("serving", Red, "no server is at work", led(false));
-    is("serving", Green, "a server is at work", led(true));
+    is("serving", Red, "nobody is at work on this database", led(false));
+    is("serving", Green, "somebody does what happens by itself", led(true));
     let lines = all(&Facts { serving: Serving::Nobody, ..quiet() }, Thresholds::new(3_600, 60));
     assert!(lines.iter().all(|line| line.check != "tick"), "{lines:#?}");
 }
