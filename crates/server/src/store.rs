@@ -40,6 +40,11 @@ impl AnyStore {
             AnyStore::Postgres(_) => "postgres",
         }
     }
+
+    /// Whether nobody but this process can use it.
+    pub(crate) const fn is_alone(&self) -> bool {
+        matches!(self, AnyStore::Embedded(..))
+    }
 }
 
 /// An open queue. The embedded store stops with it.

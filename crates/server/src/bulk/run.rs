@@ -18,7 +18,7 @@ use super::above::{Above, Fate};
 use super::shelf::{self, Kept};
 use super::{Document, HELD_MS, Stand, Verb};
 use crate::http::{App, search};
-use crate::store::{AnyStore, Queue};
+use crate::store::Queue;
 
 /// Items of a slice.
 const SLICE: usize = 100;
@@ -60,7 +60,7 @@ async fn rest(app: &App, at_most: Duration) {
 async fn take(app: &App) -> Result<Option<Kept>, Failure> {
     let (queue, me) = (app.queue.for_the_server(), app.bulk.runner);
     let now = queue.clock().now();
-    let alone = matches!(queue.store(), AnyStore::Embedded(..));
+    let alone = queue.store().is_alone();
     let is_free = |document: &Document| {
         let others = document.runner != me && document.held_until_ms > now.0;
         !document.stand.has_ended() && (alone || !others)

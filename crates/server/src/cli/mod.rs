@@ -33,6 +33,7 @@ mod reach;
 mod schedule;
 mod search;
 mod serve;
+pub(crate) mod shell;
 pub(crate) mod show;
 mod sources;
 mod stages;
@@ -52,25 +53,6 @@ pub(crate) use exit::{Exit, Stop};
 use reach::{Reach, Target};
 
 use crate::demo;
-
-/// Whether a line is a command, as a shell takes it apart: by spaces, quotes and backslashes.
-pub(crate) fn is_command(line: &str) -> bool {
-    let (mut words, mut word, mut is_quoted) = (Vec::new(), None::<String>, false);
-    let mut letters = line.chars();
-    while let Some(letter) = letters.next() {
-        match letter {
-            '\'' => {
-                is_quoted = !is_quoted;
-                word.get_or_insert_default();
-            }
-            ' ' if !is_quoted => words.extend(word.take()),
-            '\\' if !is_quoted => word.get_or_insert_default().extend(letters.next()),
-            letter => word.get_or_insert_default().push(letter),
-        }
-    }
-    words.extend(word);
-    !is_quoted && Cli::try_parse_from(words).is_ok()
-}
 
 /// A durable ingestion queue: every file, page, chunk, mail and row is an item that is leased,
 /// retried, rolled up, explained and never lost.

@@ -11,6 +11,7 @@ use windrow_wire::{filter, settings as wire};
 use super::enqueue::Payload;
 use super::exit::{Stop, without_place};
 use super::reach::{Ask, Reach, Target};
+use super::shell::as_word;
 use super::show::{Table, Told, plain, read, say, say_note, text};
 use super::with_target;
 
@@ -132,15 +133,6 @@ fn resume_line(queue: &str, of: &Value, place: &str) -> String {
         return format!("windrow resume{flags} -- {queue}");
     }
     format!("windrow resume {queue}{flags}")
-}
-
-/// A name as a shell takes it.
-pub(super) fn as_word(name: &str) -> String {
-    let is_plain = |letter: char| letter.is_alphanumeric() || "-_./:@".contains(letter);
-    if name.chars().all(is_plain) {
-        return name.to_owned();
-    }
-    format!("'{}'", name.replace('\'', "'\\''"))
 }
 
 /// What of a queue is paused.

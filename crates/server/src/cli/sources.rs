@@ -107,7 +107,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         Command::Show { named } => asked(named, Ask::get(&["sources", &named.name]), printed),
         Command::Watch { new } => with_target(&new.named.reach, async |target| {
             let told = tell(&new.named, target, new.ask(target)?, printed).await?;
-            Ok(say(&watched(&told, &new.named.name, target)))
+            say(&watched(&told, &new.named.name, target));
+            Ok(())
         }),
         Command::Pause { named } => {
             asked(named, of(named, "pause"), |out, told| stands(out, told, "paused"))
@@ -159,7 +160,7 @@ fn watched(told: &Value, name: &str, target: &Target) -> String {
             format!("the source is kept, and paused; `windrow sources resume {name}` ends that")
         }
         // A database has servers on other machines, which do not see this folder.
-        (_, Target::Here(here)) if !here.is_alone() => {
+        (_, Target::Here(_)) if !target.is_alone() => {
             format!("the source is kept, and watched while a server runs on {host}")
         }
         _ => "the source is kept, and watched while a server runs".to_owned(),

@@ -216,9 +216,7 @@ pub(super) fn events(args: &Events) -> anyhow::Result<()> {
 }
 
 async fn follow(target: &Target, args: &Events) -> anyhow::Result<()> {
-    if let Target::Here(here) = target
-        && here.is_alone()
-    {
+    if target.is_alone() {
         let said = "no server uses this data directory, so nothing happens in it while this \
                     command holds it; start one with `windrow serve`";
         return Err(Stop::new(Exit::Failed, said).into());

@@ -133,7 +133,7 @@ impl View {
         };
         let command = format!("windrow {verb}{server} {rest}");
         // What is taught works: every test of a page tries it.
-        debug_assert!(crate::cli::is_command(&command), "no command: {command}");
+        debug_assert!(crate::cli::shell::is_command(&command), "no command: {command}");
         command
     }
 

@@ -28,7 +28,7 @@ use windrow_engine::Failure;
 use crate::documents::{Documents, machine};
 use crate::http::App;
 use crate::named::Name;
-use crate::store::{AnyStore, Queue};
+use crate::store::Queue;
 use kept::{Kept, SHELF};
 use watch::{Memory, watch};
 
@@ -91,7 +91,7 @@ pub(crate) async fn run(app: Arc<App>) {
 impl Sources {
     pub(crate) fn new(queue: Arc<Queue>, documents: Arc<Documents>) -> Arc<Sources> {
         let (watched, written) = (Mutex::default(), Notify::new());
-        let is_shared = !matches!(queue.store(), AnyStore::Embedded(..));
+        let is_shared = !queue.store().is_alone();
         Arc::new(Sources { queue, documents, host: machine(), is_shared, watched, written })
     }
 

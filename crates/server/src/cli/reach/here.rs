@@ -24,7 +24,7 @@ use crate::config::Config;
 use crate::documents::{self, Beside, Documents};
 use crate::health::Watch;
 use crate::http::{Access, App};
-use crate::store::{AnyStore, Open, Queue};
+use crate::store::{Open, Queue};
 
 pub(crate) struct Here {
     shown: String,
@@ -46,7 +46,7 @@ impl Here {
         let queue = Arc::clone(&open.queue);
         let documents = Documents::new(config.documents.clone(), beside, Arc::clone(&queue));
         config.newcomers.clone().into_iter().for_each(|settings| queue.assume(settings));
-        let is_alone = matches!(queue.store(), AnyStore::Embedded(..));
+        let is_alone = queue.store().is_alone();
         let watch = Watch::new(Arc::clone(&queue), config.health).without_server(is_alone);
         let watch = Arc::new(watch);
         let beside = (watch, config.webhooks.clone(), Arc::new(documents));
@@ -67,11 +67,6 @@ impl Here {
 
     pub(crate) fn queue(&self) -> &Arc<Queue> {
         &self.open.queue
-    }
-
-    /// Whether nobody else can use the store meanwhile.
-    pub(crate) fn is_alone(&self) -> bool {
-        matches!(self.open.queue.store(), AnyStore::Embedded(..))
     }
 
     /// Whether the configuration has a token, which no list shows.

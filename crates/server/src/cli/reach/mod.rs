@@ -27,7 +27,7 @@ pub(super) use here::Here;
 
 use super::config::Source;
 use super::exit::{Exit, Problem, Stop, missed};
-use super::queues::as_word;
+use super::shell::as_word;
 use super::show::say;
 use crate::config::Layers;
 
@@ -188,7 +188,7 @@ impl Target {
 
     /// Whether nobody else can use the store as long as this is open.
     pub(super) fn is_alone(&self) -> bool {
-        matches!(self, Target::Here(here) if here.is_alone())
+        matches!(self, Target::Here(here) if here.queue().store().is_alone())
     }
 
     /// Lets operations be done that this command begins. A server does so anyway.
