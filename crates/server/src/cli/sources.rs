@@ -173,8 +173,8 @@ impl NewSource {
         if path.is_relative() {
             let wrong = |why: String| Stop::usage(format!("{}: {why}", path.display()));
             if !target.is_of_this_machine() {
-                let why = "is a path here, and the server seems to be on another machine; give one of \
-                           that, from / on";
+                let why = "is a path here, and the server seems to be on another machine; give one \
+                           of that, from / on";
                 return Err(wrong(why.to_owned()).into());
             }
             path = path.canonicalize().map_err(|error| wrong(error.to_string()))?;
