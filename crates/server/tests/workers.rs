@@ -227,8 +227,8 @@ impl Drop for Work {
 fn who_works_says_once_that_the_server_is_away_and_that_it_is_back_and_stops_soon_without_it() {
     let data = Data::new("away");
     let server = Server::start(&data.place(), &[]);
-    let (address, mut work) = (server.address.clone(), Work::start(&server, &["true"]));
     let id = enqueue(&server, "first");
+    let (address, mut work) = (server.address.clone(), Work::start(&server, &["true"]));
     until(&server, &id, |item| item["status"] == "completed");
     server.kill();
     work.says("the queue does not answer, asking again: ");
@@ -274,8 +274,8 @@ fn a_command_whose_lease_runs_out_while_the_server_is_away_is_ended() {
 fn who_works_for_a_data_directory_finds_its_server_wherever_that_comes_back() {
     let data = Data::new("moved");
     let server = Server::start(&data.place(), &[]);
-    let mut work = Work::start_for(&data.place(), &["true"]);
     let id = enqueue(&server, "first");
+    let mut work = Work::start_for(&data.place(), &["true"]);
     until(&server, &id, |item| item["status"] == "completed");
     server.kill();
     work.says("the queue does not answer, asking again: ");
@@ -295,8 +295,8 @@ fn who_works_says_that_the_server_is_away_also_with_an_item_in_hand() {
     let [begun, may_end] = ["begun", "may-end"].map(|name| data.0.join(name));
     let (begins, ends) = (begun.display(), may_end.display());
     let line = format!("touch {begins}; until [ -e {ends} ]; do sleep 0.1; done");
-    let (address, mut work) = (server.address.clone(), Work::start(&server, &["sh", "-c", &line]));
     let id = enqueue(&server, "slow");
+    let (address, mut work) = (server.address.clone(), Work::start(&server, &["sh", "-c", &line]));
     until(&server, &id, |_| begun.exists());
     server.kill();
     std::fs::write(&may_end, "").unwrap();
