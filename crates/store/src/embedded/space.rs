@@ -12,7 +12,7 @@ use windrow_core::refusal::Refusal;
 
 use super::codec::record::{Image, tag};
 use super::codec::{Pack, Reader};
-use super::log::{Loc, LogError, RECORD_OVERHEAD, Spares, Work};
+use super::log::{Loc, LogError, RECORD_OVERHEAD, Space, Spares, Work};
 use super::snapshot::{Start, Writing};
 use super::tables::Tables;
 use super::{Embedded, Shared};
@@ -29,10 +29,23 @@ pub(crate) struct Keeper {
     spares: Spares,
     snapshot: Option<Start>,
     task: Task,
+    way: Way,
     /// The last thing that could not be done; it is tried again.
     pub(crate) trouble: Option<String>,
     /// Steps to go before reclaim is tried again.
     rest: u32,
+}
+
+/// Whether spares make room on a full disk for a snapshot, without which no space is reclaimed.
+#[derive(Debug)]
+enum Way {
+    /// They need not.
+    Open,
+    Made,
+    /// Even so there was not room enough; steps to go before it is tried again.
+    InVain {
+        rest: u32,
+    },
 }
 
 #[derive(Debug)]
@@ -73,12 +86,33 @@ enum Moved {
 
 impl Keeper {
     pub(crate) fn new(spares: Spares, snapshot: Option<Start>) -> Keeper {
-        Keeper { spares, snapshot, task: Task::Idle, trouble: None, rest: 0 }
+        Keeper { spares, snapshot, task: Task::Idle, way: Way::Open, trouble: None, rest: 0 }
     }
 
     /// Where the last snapshot begins, if there is one.
     pub(crate) fn snapshot(&self) -> Option<&Start> {
         self.snapshot.as_ref()
+    }
+
+    /// A snapshot did not find room.
+    fn make_way(&mut self) {
+        self.way = match self.way {
+            Way::Open | Way::InVain { rest: 0 } => {
+                self.spares.give_way();
+                Way::Made
+            }
+            Way::Made => {
+                self.spares.resume();
+                Way::InVain { rest: REST }
+            }
+            Way::InVain { rest } => Way::InVain { rest: rest - 1 },
+        };
+    }
+
+    /// There was room for a snapshot, or there is room again.
+    fn open_way(&mut self) {
+        self.spares.resume();
+        self.way = Way::Open;
     }
 
     /// The first segment that a recovery needs.
@@ -167,7 +201,13 @@ impl Shared {
         if grown > self.options.snapshot_bytes.max(2 * last) {
             return self.begin_snapshot(keeper);
         }
-        if total <= 2 * live + self.options.slack_bytes || oldest >= position.segment {
+        // On a full disk everything that can be freed is worth its while.
+        let is_full = keeper.spares.space() != Space::Plenty;
+        let slack = if is_full { 0 } else { self.options.slack_bytes };
+        if !is_full {
+            keeper.open_way();
+        }
+        if total <= 2 * live + slack || oldest >= position.segment {
             return false;
         }
         if keeper.rest > 0 {
@@ -177,7 +217,7 @@ impl Shared {
         if oldest < keeper.needed_from() || is_planted(Bug::DropBeforeSnapshot) {
             return self.begin_move(keeper, oldest);
         }
-        grown > segment && self.begin_snapshot(keeper)
+        (is_full || grown > segment) && self.begin_snapshot(keeper)
     }
 
     fn begin_snapshot(&self, keeper: &mut Keeper) -> bool {
@@ -189,6 +229,9 @@ impl Shared {
             }
             Err(error) => {
                 keeper.trouble = Some(format!("no snapshot: {error}"));
+                if error.kind() == std::io::ErrorKind::StorageFull {
+                    keeper.make_way();
+                }
                 false
             }
         }
@@ -201,7 +244,10 @@ impl Shared {
                 return false;
             }
             match writing.publish(&*self.disk) {
-                Ok(start) => keeper.snapshot = Some(start),
+                Ok(start) => {
+                    keeper.snapshot = Some(start);
+                    keeper.open_way();
+                }
                 Err(error) => self.snapshot_failed(keeper, &error),
             }
             return true;
@@ -220,6 +266,7 @@ impl Shared {
         if error.kind() == std::io::ErrorKind::StorageFull {
             keeper.trouble = Some(format!("no snapshot: {error}"));
             let _it_is_unfinished = self.disk.remove("snapshot.tmp");
+            keeper.make_way();
         } else {
             self.poison(&format!("snapshot: {error}"));
         }

@@ -115,6 +115,54 @@ fn enqueues_resume_as_soon_as_there_is_room_for_some_of_a_segment() {
     assert_eq!(before.difference(&dumped(&disk.crash(), "after a crash")), None);
 }
 
+/// Whatever its size: it stayed closed for good where the disk was full before the log had grown
+/// enough for a snapshot or for space to be reclaimed, and where a spare took what a snapshot
+/// needed.
+#[test]
+fn a_full_disk_takes_items_again_once_they_have_gone() {
+    let segment = 256 << 10;
+    let options = Options {
+        segment_bytes: segment,
+        reserve_segments: 2,
+        snapshot_bytes: 8 * u64::from(segment),
+        slack_bytes: 4 * u64::from(segment),
+        seed: Some(1),
+        ..Options::default()
+    };
+    let bytes = 8_000;
+    let late = Timestamp(8 * 24 * 3_600_000);
+    // At least room for a snapshot beside the reserve.
+    for extra in (1..32).map(|thirds| thirds * u64::from(segment) / 3) {
+        let (disk, now) = (SimDisk::new(5), SimClock::default().now());
+        let store = Stepped::open(Arc::new(disk.clone()), options.clone()).unwrap();
+        keep(&store);
+        disk.set_capacity(Some(disk.used() + extra));
+        fill(&store, bytes, now);
+        while let Some(grant) = claim(&store, 3, now) {
+            complete(&store, &grant, now);
+            keep(&store);
+        }
+        let later = Timestamp(now.0 + late.0);
+        loop {
+            match ask(&store, Command::Sweep { limit: 10 }, later).unwrap() {
+                Answer::Swept(swept) if swept.more => keep(&store),
+                Answer::Swept(_) => break,
+                other => panic!("{other:?} with {extra} bytes"),
+            }
+        }
+        // What was in vain is tried again in a while.
+        (0..1_000).for_each(|_| keep(&store));
+        for again in 0..8 {
+            let added = enqueue(&store, plain(bytes), later);
+            let trouble = store.store.trouble();
+            added.unwrap_or_else(|why| panic!("{again}: {why} with {extra} bytes, {trouble:?}"));
+            keep(&store);
+        }
+        let after = Stepped::open(Arc::new(disk.crash()), options.clone()).unwrap();
+        assert_eq!(dump(&store).unwrap().difference(&dump(&after).unwrap()), None);
+    }
+}
+
 #[test]
 fn when_the_reserve_is_used_up_too_commands_are_refused_and_the_store_lives_on() {
     let (disk, clock) = (SimDisk::new(2), SimClock::default());

@@ -279,6 +279,15 @@ impl Pool {
             && self.state.lock().ready.len() < self.options.spares_max
     }
 
+    /// Lets the smallest spare go, on a disk that has no room for something else.
+    pub(super) fn take_spare(&self) -> Option<Spare> {
+        let mut state = self.state.lock();
+        let spare = state.ready.pop();
+        state.blocked |= spare.is_some();
+        self.settle(state);
+        spare
+    }
+
     /// An empty file of a name that no restart keeps.
     pub(super) fn start_filling(&self) -> Result<Spare, LogError> {
         self.create(&mut self.state.lock(), self.options.segment_bytes)

@@ -68,6 +68,8 @@ pub enum Dropped {
 pub struct Spares {
     pool: Arc<Pool>,
     filling: Option<Filling>,
+    /// No further spare is begun: something else needs the room.
+    gives_way: bool,
 }
 
 #[derive(Debug)]
@@ -79,14 +81,14 @@ struct Filling {
 
 impl Spares {
     pub(super) fn new(pool: Arc<Pool>) -> Spares {
-        Spares { pool, filling: None }
+        Spares { pool, filling: None, gives_way: false }
     }
 
     /// Does one small piece of preparation. An error is a failed sync of the directory or of a
     /// segment header, and should stop the store as any failed sync does.
     pub fn step(&mut self) -> Result<Work, LogError> {
         let worked = match self.pool.prepare_next() {
-            Ok(false) if self.pool.wants_spare() => self.fill().map(|()| true),
+            Ok(false) if self.pool.wants_spare() && !self.gives_way => self.fill().map(|()| true),
             prepared => prepared,
         };
         match worked {
@@ -98,6 +100,21 @@ impl Spares {
                 Ok(Work::Blocked(error))
             }
         }
+    }
+
+    /// Leaves room on a full disk to what will free more than it takes, until [`Spares::resume`]:
+    /// what was begun of a spare goes, and one that is ready.
+    pub fn give_way(&mut self) {
+        self.gives_way = true;
+        let begun = self.filling.take().map(|filling| filling.spare);
+        for spare in begun.into_iter().chain(self.pool.take_spare()) {
+            self.pool.discard(spare);
+        }
+    }
+
+    /// Goes on making spares.
+    pub fn resume(&mut self) {
+        self.gives_way = false;
     }
 
     /// How much room is left.
