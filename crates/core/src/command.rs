@@ -261,12 +261,19 @@ impl NewChild {
 /// What stands around the words of a child, in the log and on any wire, at most.
 const CHILD_FRAME: usize = 256;
 
+/// The queue of documents, which have stages that only workers of theirs can do.
+pub const DOCUMENTS: &str = "documents";
+
+/// Queues that a claim takes from only if it names them: what the server delivers by itself, and
+/// the stages of documents. Whoever else settles such an item loses what it was there for.
+pub const BY_NAME_ONLY: [&str; 2] = [DELIVERIES, DOCUMENTS];
+
 /// A worker asks for work.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Claim {
     pub worker: Arc<str>,
-    /// Queues to take from; all but the server's own if empty. All stages, kinds and tenants if
-    /// those are empty.
+    /// Queues to take from; all but those [`BY_NAME_ONLY`] if empty. All stages, kinds and tenants
+    /// if those are empty.
     pub queues: Vec<Arc<str>>,
     pub stages: Vec<Arc<str>>,
     pub kinds: Vec<Arc<str>>,
@@ -277,11 +284,10 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Whether a claim that names these queues takes from this one. What the server delivers by
-    /// itself is handed out only to whoever asks for it by name.
+    /// Whether a claim that names these queues takes from this one.
     pub fn takes_from(queues: &[Arc<str>], queue: &str) -> bool {
         if queues.is_empty() {
-            return queue != DELIVERIES;
+            return !BY_NAME_ONLY.contains(&queue);
         }
         queues.iter().any(|named| &**named == queue)
     }

@@ -177,10 +177,9 @@ pub trait Catalog: fmt::Debug + Send + Sync {
         limit: u32,
     ) -> Answer<'_, Vec<MentionedIn>>;
 
-    /// Documents of all tenants, by id, whose newest generation waits to be built while no item is
-    /// noted that builds it, and those that are being deleted. Reads every document, in slices: for
-    /// whoever starts.
-    fn unattended(&self, after: Option<Uuid>, limit: u32) -> Answer<'_, Vec<Document>>;
+    /// Documents of all tenants, by id, whose newest generation waits to be built, unless it cannot
+    /// be, and those that are being deleted. Reads every document, in slices: for whoever starts.
+    fn unfinished(&self, after: Option<Uuid>, limit: u32) -> Answer<'_, Vec<Document>>;
 
     /// Makes a generation live, and those before it old, at once.
     fn publish(&self, at: GenerationKey, now: Timestamp) -> Answer<'_, Published>;

@@ -7,6 +7,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::Clock;
+use super::elsewhere;
 use super::keeping::{Content, Keeping, Kept, Piece, Publication, Unkept};
 use super::vector::without_vector;
 use crate::adapters::extract::Extracted;
@@ -129,6 +130,15 @@ impl AtHand {
                 _ => "the manifest has the reasons".to_owned(),
             };
             return Ok(Some(format!("no page could be read; the first: {why}")));
+        }
+        let known = self.catalog.generation(tenant, at).await?;
+        // One that was read elsewhere may be of no pages that anybody knows of.
+        let is_read_here =
+            known.is_some_and(|known| known.content.media_type != elsewhere::MEDIA_TYPE);
+        if progress.pages.is_none() && is_read_here {
+            let why = "nobody split it into pages: whoever completed that stage was no worker of \
+                       documents; add it again";
+            return Ok(Some(why.to_owned()));
         }
         let known = self.catalog.document(tenant, at.document).await?;
         let replaces = known.and_then(|known| known.live).is_some_and(|live| live != at.generation);

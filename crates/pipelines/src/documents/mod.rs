@@ -53,7 +53,7 @@ pub use self::stages::{CHOICES, NotAStage, Stages};
 pub use self::work::{Plan, Workers};
 
 /// The queue of documents.
-pub const QUEUE: &str = "documents";
+pub const QUEUE: &str = windrow_core::command::DOCUMENTS;
 
 /// The kinds of its items.
 pub const DOCUMENT: &str = "document";

@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use windrow_client::http::Client;
 use windrow_client::worker::default_name;
 use windrow_core::LeaseId;
-use windrow_core::command::Outcome;
+use windrow_core::command::{Claim, DOCUMENTS, Outcome};
 use windrow_core::queue::{Error, Queue, Refused, Work};
 use windrow_core::trail::Ending;
 
@@ -26,7 +26,7 @@ use super::exit::{Exit, Problem, Stop};
 use super::queues::remarks;
 use super::reach::{Ask, Reach, Target};
 use super::serve::Signals;
-use super::show::{at_least_one, duration_ms, renewed_lease_ms, say};
+use super::show::{at_least_one, duration_ms, renewed_lease_ms, say, text};
 use super::{counted, with_target};
 use crate::workers::InStore;
 use crate::workers::hand::{Did, Done};
@@ -70,7 +70,7 @@ pub(super) struct Args {
     /// The command that does one item, with its arguments.
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<String>,
-    /// The queues to take from; all if none is named.
+    /// The queues to take from; all but documents if none is named.
     #[arg(long = "queue", value_name = "QUEUE", add = super::complete::queues())]
     queues: Vec<String>,
     /// How many items at once.
@@ -122,7 +122,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         return Err(Stop::usage(format!("{why}; nothing was claimed")).into());
     }
     if args.queues.is_empty() {
-        say("takes from all queues; name some with --queue");
+        say(&format!("takes from all queues but {DOCUMENTS}; name some with --queue"));
+    }
+    if args.queues.iter().any(|name| name == DOCUMENTS) {
+        let why = "what waits in documents are stages of documents, which `windrow worker` does";
+        return Err(Stop::usage(format!("{why}; nothing was claimed")).into());
     }
     let crew = Crew {
         workers: vec![args.declared()],
@@ -322,7 +326,7 @@ struct Ended {
 
 /// What workers take from: how much of it is still pending, and which item one may ask about.
 struct Left {
-    queues: Vec<String>,
+    queues: Vec<Arc<str>>,
     /// A list for each combination of queue, stage, kind and tenant.
     lists: Vec<Ask>,
     /// Whether only a list can tell, because counts know nothing of it.
@@ -350,7 +354,8 @@ impl Left {
         let narrows = |of: &Declared| {
             [&of.stages, &of.kinds, &of.tenants].iter().any(|names| !names.is_empty())
         };
-        Left { queues: crew.queues(), lists, is_narrow: crew.workers.iter().any(narrows) }
+        let queues = crew.queues().iter().map(|name| name.as_str().into()).collect();
+        Left { queues, lists, is_narrow: crew.workers.iter().any(narrows) }
     }
 
     /// None if nothing is left, or nobody says.
@@ -362,7 +367,7 @@ impl Left {
                 let page = list.clone().with("limit", Some("200")).with("cursor", cursor.as_ref());
                 let page: Value = target.read(page).await.ok()?;
                 let items = page["items"].as_array().into_iter().flatten();
-                let items = items.filter(|item| !waits_for_children(item));
+                let items = items.filter(|item| self.is_asked(item) && !waits_for_children(item));
                 ids.extend(items.filter_map(|item| item["id"].as_str().map(str::to_owned)));
                 cursor = page["next"].as_str().map(str::to_owned);
                 if cursor.is_none() || !ids.is_empty() {
@@ -388,12 +393,15 @@ impl Left {
         Some(format!("{at_least}{items} {what}; `windrow explain {first}` says why"))
     }
 
-    /// What is pending in these queues, or in all.
+    /// Whether these workers take from the queue of an item or of a count.
+    fn is_asked(&self, of: &Value) -> bool {
+        Claim::takes_from(&self.queues, text(of, "queue"))
+    }
+
+    /// What is pending where these workers take from.
     async fn counted(&self, target: &Target) -> Option<u64> {
         let stats: Value = target.read(Ask::get(&["queue", "stats"])).await.ok()?;
-        let is_asked = |place: &&Value| {
-            self.queues.is_empty() || self.queues.iter().any(|name| place["queue"] == name.as_str())
-        };
+        let is_asked = |place: &&Value| self.is_asked(place);
         let places = stats["queues"].as_array()?.iter().filter(is_asked);
         Some(places.filter_map(|place| place["pending"].as_u64()).sum())
     }

@@ -1,9 +1,11 @@
 //! The overview: is it healthy, what waits, what failed, and what to press.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use maud::{Markup, html};
 use serde_json::Value;
+use windrow_core::command::Claim;
 use windrow_wire::filter::written;
 use windrow_wire::list::Filter;
 
@@ -240,8 +242,8 @@ fn works_on(workers: &Value, queue: &str) -> usize {
         if worker["drained"] == true || worker["asked"] != true {
             return false;
         }
-        let queues = list(worker, "queues");
-        queues.is_empty() || queues.iter().any(|asked| asked.as_str() == Some(queue))
+        let queues = list(worker, "queues").iter().filter_map(Value::as_str);
+        Claim::takes_from(&queues.map(Arc::from).collect::<Vec<_>>(), queue)
     };
     workers.as_array().map_or(0, |workers| workers.iter().filter(asks).count())
 }

@@ -1,19 +1,22 @@
 //! Work that the catalog wants done and the queue does not know.
 //!
 //! A restored catalog is newer than the queue beside it, and a process may be killed after it wrote
-//! to one and before it wrote to the other. So whoever starts looks once through the documents:
-//! what waits to be built is enqueued, what is being deleted is let go, and what became old is
-//! removed. Every step may be repeated. Leaves alone what others may be about to enqueue.
+//! to one and before it wrote to the other. Anybody may settle an item, too, and say that what was
+//! not done is. So whoever starts looks once through the documents: what waits to be built is
+//! enqueued, what is being deleted is let go, and what became old is removed. Every step may be
+//! repeated. Leaves alone what others may be about to enqueue, and what failed or was cancelled.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use windrow_core::ItemId;
 use windrow_core::find::Filter;
-use windrow_core::item::{BlobRef, Status};
+use windrow_core::item::{BlobRef, End, State, Status};
 use windrow_core::ports::Store as _;
 use windrow_engine::Clock as _;
-use windrow_pipelines::catalog::{Document, DocumentState, GenerationKey};
+use windrow_pipelines::catalog::{
+    Document, DocumentState, Generation, GenerationKey, GenerationState,
+};
 use windrow_pipelines::documents::{DOCUMENT, QUEUE, Task, remove, resume};
 use windrow_store::blobs::BlobError;
 
@@ -52,10 +55,10 @@ impl Documents {
         let opened = self.opened().await?;
         let (mut after, mut live, mut cared) = (None, None, 0);
         loop {
-            let some = opened.catalog.unattended(after, SLICE).await?;
+            let some = opened.catalog.unfinished(after, SLICE).await?;
             let Some(last) = some.last() else { break };
             after = Some(last.id);
-            for document in some.iter().filter(|document| !self.is_under_way(document)) {
+            for document in &self.unattended(opened, some).await? {
                 // Asked for only if there is something to compare it with, and after it was seen:
                 // what was enqueued since then is in it.
                 let live = match &mut live {
@@ -67,6 +70,35 @@ impl Documents {
         }
         opened.at_hand.remove_all_old().await?;
         Ok(cared)
+    }
+
+    /// Those of which nobody takes care, as they are now.
+    async fn unattended(
+        &self,
+        opened: &Opened,
+        mut some: Vec<Document>,
+    ) -> anyhow::Result<Vec<Document>> {
+        some.retain(|document| !self.is_under_way(document));
+        let ids: Vec<ItemId> = some.iter().filter_map(noted).collect();
+        let items = self.queue.store().inspect_all(&ids).await?;
+        let items: HashMap<ItemId, State> =
+            items.into_iter().map(|seen| (seen.item.id, seen.item.state)).collect();
+        let mut unattended = Vec::new();
+        for document in some {
+            let found = noted(&document).and_then(|item| items.get(&item));
+            match found {
+                None => unattended.push(document),
+                // Whoever builds it publishes it before the item ends: if nobody did by now,
+                // nobody will.
+                Some(State::Done(End::Completed)) => {
+                    let catalog = &opened.catalog;
+                    let now = catalog.document(&document.scope.tenant, document.id).await?;
+                    unattended.extend(now.filter(is_unfinished));
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(unattended)
     }
 
     /// Whether somebody may just be at it.
@@ -136,4 +168,16 @@ impl Documents {
         }
         Ok(resume(&**queue, catalog, document, self.config.gate).await?.is_some())
     }
+}
+
+/// The item that is noted to build its newest generation; none of one that is being deleted.
+fn noted(document: &Document) -> Option<ItemId> {
+    let is_deleting = document.state == DocumentState::Deleting;
+    document.newest.as_ref().filter(|_| !is_deleting)?.item
+}
+
+fn is_unfinished(document: &Document) -> bool {
+    let waits =
+        |newest: &Generation| newest.state == GenerationState::Building && newest.failure.is_none();
+    document.state == DocumentState::Deleting || document.newest.as_ref().is_some_and(waits)
 }

@@ -16,6 +16,7 @@ mod outside;
 #[path = "../running/mod.rs"]
 mod running;
 mod shared;
+mod stranger;
 
 use std::time::{Duration, Instant};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rand::RngExt as _;
 use windrow_core::change::{Change, Lease};
-use windrow_core::command::{Answer, Claim};
+use windrow_core::command::{Answer, BY_NAME_ONLY, Claim};
 use windrow_core::item::{BlobRef, Body, Item, Marks};
 use windrow_core::ledger::{Ending, Ledger};
 use windrow_core::limits::FOLD_AFTER_MS;
@@ -13,7 +13,7 @@ use windrow_core::planted::{Bug, is_planted};
 use windrow_core::refusal::{Full, Refusal};
 use windrow_core::resource::Resource;
 use windrow_core::route::Route;
-use windrow_core::rules::notify::{DELIVERIES, EVERY_QUEUE};
+use windrow_core::rules::notify::EVERY_QUEUE;
 use windrow_core::settings::{Policy, Settings};
 use windrow_core::tally::Tally;
 use windrow_core::trail::Trail;
@@ -114,10 +114,10 @@ impl Tables {
         let (kinds, tenants) = (find(&claim.kinds), find(&claim.tenants));
         let wanted =
             |names: &[Arc<str>], known: &[u32], no: u32| names.is_empty() || known.contains(&no);
-        let own = self.names.find(DELIVERIES);
+        let by_name_only = BY_NAME_ONLY.map(|name| self.names.find(name));
         let lanes = self.lanes.iter().filter(|(_, lane)| {
             wanted(&claim.queues, &queues, lane.name.queue)
-                && !(claim.queues.is_empty() && own == Some(lane.name.queue))
+                && !(claim.queues.is_empty() && by_name_only.contains(&Some(lane.name.queue)))
                 && wanted(&claim.stages, &stages, lane.name.stage)
                 && wanted(&claim.kinds, &kinds, lane.name.kind)
         });

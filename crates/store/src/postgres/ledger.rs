@@ -6,13 +6,12 @@ use std::sync::Arc;
 
 use rand::RngExt as _;
 use windrow_core::change::Lease;
-use windrow_core::command::Claim;
+use windrow_core::command::{BY_NAME_ONLY, Claim};
 use windrow_core::item::{BlobRef, Marks};
 use windrow_core::ledger::Ending;
 use windrow_core::refusal::Full;
 use windrow_core::resource::Resource;
 use windrow_core::route::Route;
-use windrow_core::rules::notify::DELIVERIES;
 use windrow_core::settings::{Policy, Settings};
 use windrow_core::tally::Tally;
 use windrow_core::trail::Trail;
@@ -511,8 +510,9 @@ pub(super) fn matches(filter: &Filter, lane: LaneName, find: impl Fn(&str) -> Op
     let wanted = |texts: &[Arc<str>], no: u32| {
         texts.is_empty() || texts.iter().any(|text| find(text) == Some(no))
     };
-    let is_own = filter.queues.is_empty() && find(DELIVERIES) == Some(lane.queue);
-    !is_own
+    let is_passed_over = filter.queues.is_empty()
+        && BY_NAME_ONLY.into_iter().any(|name| find(name) == Some(lane.queue));
+    !is_passed_over
         && wanted(&filter.queues, lane.queue)
         && wanted(&filter.stages, lane.stage)
         && wanted(&filter.kinds, lane.kind)

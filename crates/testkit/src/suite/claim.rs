@@ -1,6 +1,7 @@
 //! Claim: a worker takes the next items and a lease over them.
 
-use windrow_core::command::{Claim, Command};
+use windrow_core::command::{Claim, Command, DOCUMENTS, Grant};
+use windrow_core::ports::Work;
 use windrow_core::limits::{COMMAND_ITEMS_MAX, LEASE_MAX_MS, NAME_MAX};
 use windrow_core::settings::{KindSettings, Policy, StageSettings};
 use windrow_core::{Answer, LeaseId, Refusal, Status};
@@ -53,6 +54,18 @@ cases! {
         bed.add(item());
         bed.take();
         bed.nothing_waits();
+    }
+
+    fn whoever_names_no_queue_gets_all_but_documents(bed) {
+        bed.add(item().queue(DOCUMENTS));
+        let other = bed.add(item().queue("other"));
+        let claim = |queues| bed.try_claim(Claim { queues, ..Claim::new("w", QUEUE, 9) });
+        let ids = |granted: Option<Grant<Work>>| {
+            let items = granted.into_iter().flat_map(|granted| granted.items);
+            items.map(|work| work.item.id).collect::<Vec<_>>()
+        };
+        assert_eq!(ids(claim(Vec::new())), [other]);
+        assert_eq!(ids(claim(vec![DOCUMENTS.into()])).len(), 1);
     }
 
     fn an_empty_queue_gives_nothing(bed) {

@@ -154,12 +154,13 @@ cases! {
         bed.nothing_waits();
     }
 
-    fn whoever_takes_from_all_queues_gets_no_deliveries(bed) {
+    fn whoever_names_no_queue_gets_no_deliveries(bed) {
         wants(bed, QUEUE, "hook", &[], &ENDINGS);
         bed.add(item());
         let held = bed.take();
         bed.complete(&held);
-        bed.nothing_waits();
+        let all = Claim { queues: Vec::new(), ..Claim::new("w", QUEUE, 9) };
+        assert_eq!(bed.try_claim(all), None);
         assert_eq!(delivered(bed), expect(&[("hook", "completed", held.id)]));
     }
 

@@ -143,7 +143,7 @@ pub(super) async fn one(tx: &Tx<'_>, tenant: &str, id: Uuid) -> Result<Option<Do
     row.as_ref().map(document).transpose()
 }
 
-pub(super) async fn unattended(
+pub(super) async fn unfinished(
     tx: &Tx<'_>,
     after: Option<Uuid>,
     limit: u32,
@@ -152,7 +152,7 @@ pub(super) async fn unattended(
         "select {GENERATION}, {DOCUMENT} from windrow_catalog.documents d \
          left join windrow_catalog.generations g on g.document = d.id and g.number = d.newest \
          where d.id > $1 and d.state in ('building', 'updating', 'deleting') and \
-         (d.state = 'deleting' or g.state = 'building' and g.item is null and g.failure is null) \
+         (d.state = 'deleting' or g.state = 'building' and g.failure is null) \
          order by d.id limit $2"
     );
     let rows = tx.rows(&sql, values![after.unwrap_or_default(), i64::from(limit)]).await?;

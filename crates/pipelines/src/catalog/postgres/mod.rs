@@ -184,9 +184,9 @@ impl Catalog for Postgres {
         Box::pin(async move { write!(self, tx => documents::note_item(tx, at, item)) })
     }
 
-    fn unattended(&self, after: Option<Uuid>, limit: u32) -> Answer<'_, Vec<Document>> {
+    fn unfinished(&self, after: Option<Uuid>, limit: u32) -> Answer<'_, Vec<Document>> {
         Box::pin(
-            async move { read!(self, tx => documents::unattended(tx, after, bounds::rows(limit))) },
+            async move { read!(self, tx => documents::unfinished(tx, after, bounds::rows(limit))) },
         )
     }
 

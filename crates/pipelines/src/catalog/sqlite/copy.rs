@@ -59,7 +59,7 @@ impl Sqlite {
     }
 
     /// Takes a copy up beside a queue that is older than it. An item that the queue `has_made` not
-    /// is forgotten: nobody will do its work, so that its generation counts as unattended.
+    /// is forgotten: nobody will do its work, so that whoever starts builds it anew.
     pub fn restored(
         path: &Path,
         has_made: impl Fn(ItemId) -> bool,

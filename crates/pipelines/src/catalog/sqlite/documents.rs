@@ -223,7 +223,7 @@ pub(super) fn generation(
     Ok(rows.next()?.map(generation_of).transpose()?.flatten())
 }
 
-pub(super) fn unattended(
+pub(super) fn unfinished(
     db: &Connection,
     after: Option<Uuid>,
     limit: u32,
@@ -232,7 +232,7 @@ pub(super) fn unattended(
         "select {GENERATION}, {DOCUMENT} from documents d \
          left join generations g on g.document = d.id and g.number = d.newest \
          where d.id > ?1 and d.state in ('building', 'updating', 'deleting') and \
-         (d.state = 'deleting' or g.state = 'building' and g.item is null and g.failure is null) \
+         (d.state = 'deleting' or g.state = 'building' and g.failure is null) \
          order by d.id limit ?2"
     );
     let mut found = db.prepare_cached(&sql)?;

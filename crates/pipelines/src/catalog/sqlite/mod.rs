@@ -165,8 +165,8 @@ impl Catalog for Sqlite {
         self.write(Ok(()), move |db| documents::note_item(db, at, item))
     }
 
-    fn unattended(&self, after: Option<Uuid>, limit: u32) -> Answer<'_, Vec<Document>> {
-        self.read(Ok(()), move |db| documents::unattended(db, after, bounds::rows(limit)))
+    fn unfinished(&self, after: Option<Uuid>, limit: u32) -> Answer<'_, Vec<Document>> {
+        self.read(Ok(()), move |db| documents::unfinished(db, after, bounds::rows(limit)))
     }
 
     fn begin_pages(&self, of: GenerationKey, pages: u32) -> Answer<'_, ()> {
