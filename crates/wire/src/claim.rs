@@ -19,7 +19,8 @@ use crate::time::Time;
 #[derive(Clone, Default, Deserialize, Serialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 pub struct Claim {
-    /// Queues to take from; all if none is named. The same for stages, kinds and tenants.
+    /// Queues to take from; all but `windrow.webhooks` and `documents` if none is named. Of stages,
+    /// kinds and tenants all, if none is named.
     pub queues: Vec<String>,
     pub stages: Vec<String>,
     pub kinds: Vec<String>,

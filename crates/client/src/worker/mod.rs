@@ -89,7 +89,7 @@ fn names<N: Into<Arc<str>>>(names: impl IntoIterator<Item = N>) -> Vec<Arc<str>>
 }
 
 impl<Q: Queue> Builder<Q> {
-    /// The queues to take from; all if none is named.
+    /// The queues to take from; all but those that are only claimed by name if none is.
     #[must_use]
     pub fn queues<N: Into<Arc<str>>>(mut self, queues: impl IntoIterator<Item = N>) -> Self {
         self.plan.claim.queues = names(queues);
