@@ -157,6 +157,32 @@ fn a_server_that_could_not_hear_for_a_while_looks_for_what_waits() {
 }
 
 #[test]
+fn a_servers_first_claim_begins_with_the_oldest_also_if_it_heard_of_younger_ones_first() {
+    // It knew of the lane by what it had been told, and never looked at what lay before.
+    let stores = Stores::start(Version::V15).expect("the server starts");
+    let here = stores.open().expect("a store opens");
+    let enqueue = |count: usize| {
+        let items = vec![NewItem::new(Body::new("t", "q")); count];
+        let answer = stores.runtime().block_on(ask(&here, Command::Enqueue(items)));
+        let Ok(Answer::Enqueued(each)) = answer else { panic!("they are enqueued") };
+        each.into_iter().map(|one| one.expect("it is new").id).collect::<Vec<ItemId>>()
+    };
+    let oldest = enqueue(40);
+    let there = stores.open_again().expect("a store opens");
+    let (send, told) = std::sync::mpsc::channel();
+    there.listen(Arc::new(Ear(Mutex::new(send))));
+    let listening = "select count(*) from pg_stat_activity where query like 'listen %'";
+    assert!(until(PATIENCE, || stores.psql(listening).expect("it answers") == "2"), "both listen");
+    enqueue(6);
+    told.recv_timeout(PATIENCE).expect("it is told of them");
+    let claim = Command::Claim(Claim::new("w", "q", 5));
+    let answer = stores.runtime().block_on(ask(&there, claim));
+    let Ok(Answer::Claimed(Some(grant))) = answer else { panic!("there is work") };
+    let claimed: Vec<ItemId> = grant.items.iter().map(|work| work.item.id).collect();
+    assert_eq!(claimed, oldest[..5]);
+}
+
+#[test]
 fn two_servers_share_a_queue() {
     let stores = Stores::start(Version::V15).expect("the server starts");
     let servers = [stores.open(), stores.open_again()].map(|store| store.expect("a store opens"));

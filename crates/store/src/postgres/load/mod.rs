@@ -293,7 +293,9 @@ impl Loading<'_> {
         }
         // A resource may have opened since the time that was taken for now.
         if is_other || self.desk.config.opens(before, self.desk.now).next().is_some() {
-            offers.iter_mut().for_each(|asking| self.ask_anew(asking));
+            for asking in offers {
+                self.ask_anew(asking).await?;
+            }
         }
         Ok(())
     }

@@ -96,13 +96,18 @@ impl Loading<'_> {
             .map(|(filter, wanted)| self.asking(filter, wanted, not_serials.clone()))
             .collect();
         for asking in &mut all {
-            // Now and then everything is looked at, also while there is enough.
-            let due = |open: &&Open| self.seats.lock().look(open.lane, self.desk.now) == Look::All;
-            let due: Vec<u32> = asking.lanes.iter().filter(due).map(|open| open.lane).collect();
-            self.look(asking, &due).await?;
+            self.look_if_due(asking).await?;
             self.ask_more(asking);
         }
         Ok(all)
+    }
+
+    /// Now and then everything is looked at, also while there is enough; and always before a lane
+    /// is asked for the first time, because who came there since we listen is not the oldest.
+    async fn look_if_due(&mut self, asking: &mut Asking) -> Result<(), Error> {
+        let due = |open: &&Open| self.seats.lock().look(open.lane, self.desk.now) == Look::All;
+        let due: Vec<u32> = asking.lanes.iter().filter(due).map(|open| open.lane).collect();
+        self.look(asking, &due).await
     }
 
     fn asking(&self, filter: Filter, wanted: Wanted, not_serials: Vec<i64>) -> Asking {
@@ -120,10 +125,11 @@ impl Loading<'_> {
     }
 
     /// Begins again, after settings or pauses turned out to be others.
-    pub(super) fn ask_anew(&self, asking: &mut Asking) {
+    pub(super) async fn ask_anew(&mut self, asking: &mut Asking) -> Result<(), Error> {
         let not_serials = std::mem::take(&mut asking.not_serials);
         let wanted = Wanted { most: asking.wanted, without: self.desk.closed_lanes() };
         *asking = self.asking(asking.filter.clone(), wanted, not_serials);
+        self.look_if_due(asking).await
     }
 
     /// A lane, unless it is closed as a whole.
