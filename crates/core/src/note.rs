@@ -15,6 +15,10 @@ use crate::rules::Decision;
 use crate::text;
 use crate::time::Timestamp;
 
+/// The shelf and the name of the one note that every store makes for itself: the secret that ids
+/// are mixed with. A store that has nothing else is empty.
+pub const OWN: (&str, &str) = ("keys", "ids");
+
 /// A note as it lies on its shelf.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Note {

@@ -251,6 +251,58 @@ fn a_move_that_was_killed_goes_on_and_meanwhile_nobody_opens_the_target() {
     assert!(succeeds(&["check", "--store", url]).contains("all well"));
 }
 
+/// The schema was there a moment before the mark: whoever came between had a store of its own, and
+/// the move could not go on.
+#[test]
+fn a_move_is_marked_from_the_moment_that_there_is_a_schema() {
+    let (server, scratch) = (Server::start(), Scratch::new("marked"));
+    let url = &*server.url();
+    let source = scratch.path("from");
+    let source = source.to_str().unwrap();
+    filled(Path::new(source), 4_000);
+    let mut moving = command(&["move", "--from", source, "--to", url]).spawn().unwrap();
+    let seen = "select to_regclass('windrow.store') is not null, \
+                to_regclass('windrow.moving') is not null";
+    let mut last = String::new();
+    assert!(until(PATIENCE, || {
+        last = server.psql(seen);
+        last != "f|f"
+    }));
+    moving.kill().unwrap();
+    moving.wait().unwrap();
+    assert_eq!(last, "t|t");
+    let enqueue = ["enqueue", "q", "1", "--create", "--store", url];
+    refused(&enqueue, "drop schema if exists windrow, windrow_catalog cascade");
+    assert!(succeeds(&["move", "--from", source, "--to", url]).contains("all equal"));
+}
+
+/// A look left a note behind, which was taken for content.
+#[test]
+fn a_database_that_was_only_looked_at_can_be_moved_into() {
+    let (server, scratch) = (Server::start(), Scratch::new("looked"));
+    let url = &*server.url();
+    let source = scratch.path("from");
+    let source = source.to_str().unwrap();
+    filled(Path::new(source), 300);
+    succeeds(&["migrate", "--store", url]);
+    let looks =
+        [&["doctor"][..], &["stats"], &["list"], &["health"], &["queues"], &["top", "--once"]];
+    for words in looks {
+        windrow(&[words, &["--store", url]].concat());
+    }
+    assert_eq!(server.psql("select count(*) from windrow.notes"), "0");
+    // What a server leaves there by itself is no content either.
+    server.psql("insert into windrow.notes values ('keys', 'ids', 1, 'secret')");
+    succeeds(&["move", "--from", source, "--to", url]);
+
+    let other = Server::start();
+    let url = &*other.url();
+    succeeds(&["enqueue", "q", "1", "--create", "--store", url]);
+    succeeds(&["token", "create", "--role", "admin", "--store", url]);
+    let said = "is not empty, it holds items, audit, tokens; give a new one";
+    refused(&["move", "--from", source, "--to", url], said);
+}
+
 #[test]
 fn a_running_server_is_noticed_before_anything_is_moved() {
     let (server, scratch) = (Server::start(), Scratch::new("running"));

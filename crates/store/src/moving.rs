@@ -181,8 +181,8 @@ pub enum Progress {
 pub enum MoveError {
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error("{place} is not empty; give a new one, or empty it yourself")]
-    NotEmpty { place: String },
+    #[error("{place} is not empty, it holds {holds}; give a new one, or empty it yourself")]
+    NotEmpty { place: String, holds: String },
     #[error("{place} holds an unfinished move of another store; finish that one, or empty it")]
     OtherMove { place: String },
     #[error("{0}")]

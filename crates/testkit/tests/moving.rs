@@ -229,8 +229,21 @@ fn an_interrupted_move_into_a_database_goes_on_and_nobody_opens_it_meanwhile() {
     let report = into_database(&stores, &source, now).expect("it goes on");
     assert!(report.items as usize >= ITEMS);
     drop(stores.open_again().expect("it opens"));
-    let again = into_database(&stores, &source, now);
-    assert!(matches!(again, Err(MoveError::NotEmpty { .. })), "{again:?}");
+    let again = into_database(&stores, &source, now).expect_err("it is full").to_string();
+    assert!(again.contains("is not empty, it holds items, settings of queues"), "{again}");
+}
+
+#[test]
+fn a_database_is_of_the_move_before_anything_was_copied() {
+    let stores = Stores::start(Version::V15).expect("the server starts");
+    let (source, now) = filled(FEW);
+    let (options, tag) = (stores.options().expect("one"), source.store.outgoing().tag());
+    let begun = postgres::Postgres::open_to_receive(options, tag);
+    drop(stores.runtime().block_on(begun).expect("it is made ready"));
+    let refused = stores.open_again().expect_err("it is not of anybody else").to_string();
+    assert!(refused.contains("was not finished"), "{refused}");
+    into_database(&stores, &source, now).expect("it goes on");
+    drop(stores.open_again().expect("it opens"));
 }
 
 #[test]

@@ -27,7 +27,7 @@ use windrow_core::command::{
 use windrow_core::explain::{Explanation, Reason};
 use windrow_core::find;
 use windrow_core::item::{State, Status};
-use windrow_core::note::{Expects, Note, WriteNote};
+use windrow_core::note::{Expects, Note, OWN, WriteNote};
 use windrow_core::ports::{Count, Inspected, Store as _, Work};
 use windrow_core::rules::notify::EVERY_QUEUE;
 use windrow_core::settings::Settings;
@@ -50,10 +50,6 @@ const TENANT: &str = "default";
 /// Live items that are looked at together.
 const LIVE_SLICE: usize = 20;
 
-/// Where the secret that ids are mixed with lies.
-const SHELF: &str = "keys";
-const NAME: &str = "ids";
-
 /// The queue, which nobody gets at but as somebody.
 #[derive(Debug)]
 pub(crate) struct Guarded {
@@ -62,17 +58,23 @@ pub(crate) struct Guarded {
 }
 
 impl Guarded {
-    /// Guards a queue, with a secret that all servers of its store share.
-    pub(crate) async fn open(queue: Arc<Queue>) -> Result<Guarded, Denied> {
+    /// Guards a queue, with a secret that all servers of its store share. A new one is only kept if
+    /// `keeps`: who looks at a store by hand has no use for it, and would leave something there.
+    pub(crate) async fn open(queue: Arc<Queue>, keeps: bool) -> Result<Guarded, Denied> {
+        let (shelf, name) = OWN;
         loop {
-            let notes = queue.store().notes(SHELF).await?;
-            let note = notes.iter().find(|note| *note.name == *NAME);
+            let notes = queue.store().notes(shelf).await?;
+            let note = notes.iter().find(|note| *note.name == *name);
             if let Some(secret) = note.and_then(|note| note.body.as_ref().try_into().ok()) {
                 return Ok(Guarded { queue, secret });
             }
-            let body = Some(random::<32>()?.as_slice().into());
+            let secret = random::<32>()?;
+            if !keeps {
+                return Ok(Guarded { queue, secret });
+            }
+            let body = Some(secret.as_slice().into());
             let expects = note.map_or(Expects::Nothing, |note| Expects::Version(note.version));
-            let write = WriteNote { shelf: SHELF.into(), name: NAME.into(), expects, body };
+            let write = WriteNote { shelf: shelf.into(), name: name.into(), expects, body };
             match queue.note(write).await {
                 // Another server may have been faster; then it is that one's.
                 Ok(_) | Err(Failure::Refused(Refusal::Changed { .. })) => {}

@@ -19,7 +19,7 @@ use windrow_store::postgres::{self, Postgres};
 
 use super::data_dir::{not_opened, to_read};
 use super::place::Place;
-use super::{blobs, counted, runtime};
+use super::{blobs, counted, runtime, serve};
 use crate::documents::Beside;
 
 #[derive(clap::Args, Debug)]
@@ -100,6 +100,7 @@ impl<S: Export, B: Blobs> Moving<'_, S, B> {
             moved = self.catalog(&beside).await?;
             Ok(())
         };
+        let place = serve::shown(&to)?;
         let report = match to {
             Place::Directory(path) => {
                 let disk = Arc::new(empty_or_ours(&path)?);
@@ -107,17 +108,17 @@ impl<S: Export, B: Blobs> Moving<'_, S, B> {
                     let there = RealDisk::open(path.join(DIRECTORY))?;
                     self.bytes(&Files::on(Arc::new(there))).await?;
                 }
-                let (options, place) = (embedded::Options::default(), path.display().to_string());
+                let options = embedded::Options::default();
                 let source = self.source;
                 let moving =
                     embedded::receive(source, disk, options, &place, now(), &mut progress, catalog);
                 moving.await?
             }
             Place::Database(options) => {
-                let there = Postgres::open_to_receive(options.clone()).await?;
-                if !there.is_half_moved().await? {
-                    self.must_be_empty(&beside, &there.place()).await?;
+                if !Postgres::is_half_moved(&options).await? {
+                    self.must_be_empty(&beside, &place).await?;
                 }
+                let there = Postgres::open_to_receive(options.clone(), self.source.tag()).await?;
                 self.bytes(&there).await?;
                 drop(there);
                 postgres::receive(self.source, options, now(), &mut progress, catalog).await?
@@ -137,10 +138,12 @@ impl<S: Export, B: Blobs> Moving<'_, S, B> {
 
     /// Refuses a target whose catalog holds something: it is not known to be ours.
     async fn must_be_empty(&self, beside: &Beside, place: &str) -> anyhow::Result<()> {
-        let is_empty =
-            !beside.has_catalog().await? || moving::is_empty(&*beside.catalog().await?).await?;
+        if !beside.has_catalog().await? || moving::is_empty(&*beside.catalog().await?).await? {
+            return Ok(());
+        }
         let place = format!("the catalog of documents in {place}");
-        if is_empty { Ok(()) } else { Err(MoveError::NotEmpty { place }.into()) }
+        let holds = "documents, or what was made of some".to_owned();
+        Err(MoveError::NotEmpty { place, holds }.into())
     }
 
     async fn catalog(&self, beside: &Beside) -> Result<Option<moving::Moved>, MoveError> {

@@ -105,6 +105,8 @@ pub(crate) struct App {
 /// Who may reach a server, and how they call it.
 #[derive(Debug, Default)]
 pub(crate) struct Access {
+    /// Whether nobody does but who has the store in hand, and is of no tenant.
+    pub(crate) is_by_hand: bool,
     /// An admin's token that the operator brought along.
     pub(crate) given: Option<String>,
     /// Whether other machines can reach it.
@@ -127,7 +129,8 @@ impl App {
         access: Access,
         (watch, sender, documents): (Arc<Watch>, Sender, Arc<Documents>),
     ) -> Result<Arc<App>, Denied> {
-        let Access { given, is_exposed, hosts, base_path, is_secure, redacted, workers } = access;
+        let Access { given, is_exposed, hosts, base_path, is_secure, redacted, workers, .. } =
+            access;
         let (shared, secret) = (Arc::clone(&queue), workers.secret.as_deref());
         let book = Book::open(shared, given.as_deref(), secret, is_exposed).await?;
         let stopping = tokio::sync::watch::Sender::new(false);
@@ -136,7 +139,7 @@ impl App {
             audit: Audit::new(Arc::clone(&queue)),
             drained: Drained::open(Arc::clone(&queue)).await?,
             sources: Sources::new(Arc::clone(&queue), Arc::clone(&documents)),
-            queue: Guarded::open(queue).await?,
+            queue: Guarded::open(queue, !access.is_by_hand).await?,
             book: Arc::new(book),
             bulk: Bulk::new(),
             backups: Backups::default(),

@@ -226,8 +226,8 @@ impl Incoming {
                 }
                 is_whole = bytes[8] == 1;
             }
-        } else if names.iter().any(|name| name != LOCK_FILE) {
-            return Err(MoveError::NotEmpty { place: place.to_owned() });
+        } else if let Some(name) = names.iter().find(|name| *name != LOCK_FILE) {
+            return Err(MoveError::NotEmpty { place: place.to_owned(), holds: name.clone() });
         }
         mark(&*disk, tag, is_whole).map_err(wrong)?;
         let store = open(&disk, &options, tag, place)?;

@@ -1,7 +1,7 @@
 //! Migrations: the schema, forward only, each step once and by one server.
 
 use sha2::{Digest as _, Sha256};
-use tokio_postgres::Client;
+use tokio_postgres::{Client, Transaction};
 
 use super::address::Address;
 use super::pool::{Pool, Used};
@@ -142,6 +142,13 @@ fn known(number: i32, name: &str, checksum: &str) -> Result<(), Error> {
 /// Brings the schema up to date. Refuses one that is newer than this program.
 pub(super) async fn migrate(client: &mut Client) -> Result<Vec<Migration>, Error> {
     let tx = client.transaction().await?;
+    let applied = apply(&tx).await?;
+    tx.commit().await?;
+    Ok(applied)
+}
+
+/// The same as a part of what somebody does there.
+pub(super) async fn apply(tx: &Transaction<'_>) -> Result<Vec<Migration>, Error> {
     tx.execute("select pg_advisory_xact_lock($1)", &[&LOCK]).await?;
     tx.batch_execute(Migration::BEGIN).await?;
     let applied = "select number, name, checksum from windrow.migrations order by number";
@@ -157,6 +164,5 @@ pub(super) async fn migrate(client: &mut Client) -> Result<Vec<Migration>, Error
         let note = "insert into windrow.migrations (number, name, checksum) values ($1, $2, $3)";
         tx.execute(note, &[&step.number, &step.name, &step.checksum()]).await?;
     }
-    tx.commit().await?;
     Ok(pending)
 }

@@ -4,6 +4,7 @@
 //! decide there, and what changed is written back. Any number of servers share one database.
 
 mod address;
+mod alone;
 mod blobs;
 mod check;
 mod config;
@@ -19,6 +20,7 @@ mod ledger;
 mod line;
 mod load;
 mod loaded;
+mod mark;
 mod migrate;
 mod moving;
 mod names;
@@ -180,9 +182,11 @@ pub enum Error {
     OlderSchema { address: String, steps: String },
     #[error(
         "a move into {address} was not finished; run the same `windrow move` again, or give it up \
-         with `drop schema windrow cascade`"
+         with `drop schema if exists windrow, windrow_catalog cascade`"
     )]
     HalfMoved { address: String },
+    #[error("servers are at work on {address}; stop the servers, and a pooler if they use one")]
+    Served { address: String },
     #[error("the server runs with fsync = off, which loses acknowledged work; switch it on")]
     NotDurable,
     /// Tried again once they have numbers.
@@ -337,7 +341,7 @@ impl Postgres {
         } else {
             migrate::ensure(&client, pool.address()).await?;
         }
-        if !options.into_move && moving::is_half_moved(&client).await? {
+        if !options.into_move && mark::is_half_moved(&client).await? {
             return Err(Error::HalfMoved { address: pool.address().shown() });
         }
         let random: u64 = rand::make_rng::<rand::rngs::StdRng>().random();

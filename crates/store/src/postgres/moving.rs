@@ -1,11 +1,10 @@
 //! Moving out of a database, and into one.
 //!
 //! What is moved in is laid on a desk as if it had been decided there, and saved as every batch is.
-//! Until all of it has arrived, a table of its own keeps servers from opening the store.
+//! Until all of it has arrived, a mark (`mark.rs`) keeps servers from opening the store.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use uuid::Uuid;
 use windrow_core::command::Answer;
@@ -16,83 +15,57 @@ use windrow_core::note::Note;
 use windrow_core::ports::{Now, Store as _, StoreError};
 use windrow_core::{Body, Change, Item, ItemId, LeaseId, RequestId, Timestamp};
 
+use super::alone::{LONER_NAME, ensure_alone};
 use super::desk::Desk;
 use super::load::{Loading, unpack};
 use super::loaded::Granted;
 use super::naming::{self, Wanted};
 use super::needs::Needs;
-use super::pool::Used;
+use super::pool::{Pool, Used};
 use super::queries::note;
 use super::save::{self, Saved};
 use super::tx::{Failed, Step, Tx, step};
-use super::{Error, Options, Postgres, SERVER_NAME};
+use super::{Error, Options, Postgres, health, mark};
 use crate::embedded::codec::Pack as _;
 use crate::moving::{self, Answered, Export, Import, MoveError, Moved, Progress, Record};
-
-/// How the program names itself while it moves, so that it does not take itself for a server.
-const MOVER_NAME: &str = "windrow move";
-
-/// How often, and how far apart, one looks whether the servers are gone.
-const LOOKS: u32 = 20;
-const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
-
-/// Whether a move into this database was not finished.
-pub(super) async fn is_half_moved(client: &Used) -> Result<bool, Error> {
-    let sql = "select to_regclass('windrow.moving') is not null";
-    Ok(client.query_one(step!(sql)).await?.get(0))
-}
 
 impl Options {
     /// For whoever moves, and is not taken for a server.
     pub fn for_move(self) -> Options {
-        Options { name: MOVER_NAME.into(), ..self }
+        Options { name: LONER_NAME.into(), ..self }
     }
 }
 
 impl Postgres {
-    /// Opens a store to put blobs into before it is moved into, also if a move was not finished.
-    pub async fn open_to_receive(options: Options) -> Result<Postgres, MoveError> {
-        opened(Options { name: MOVER_NAME.into(), into_move: true, ..options }).await
+    /// Makes a database ready to be moved into by the store of that tag, or goes on with that, and
+    /// opens it. From then on nobody else does.
+    pub async fn open_to_receive(options: Options, tag: StoreTag) -> Result<Postgres, MoveError> {
+        let options = Options { into_move: true, ..options.for_move() };
+        let wrong = |error: Error| MoveError::Place(error.to_string());
+        let pool = Pool::new(&options).map_err(wrong)?;
+        let mut client = pool.get().await.map_err(wrong)?;
+        health::begin(&client, options.accept_no_fsync).await.map_err(wrong)?;
+        ensure_alone(&client, &pool).await.map_err(wrong)?;
+        mark::make(client.client_mut(), &pool.address().shown(), tag).await?;
+        drop(client);
+        opened(options).await
     }
 
     /// Opens a store to be moved out of: it must be there, and no server may be at it.
     pub async fn open_to_move(options: Options) -> Result<Postgres, MoveError> {
-        let options = Options { name: MOVER_NAME.into(), migrate: false, ..options };
+        let options = Options { migrate: false, ..options.for_move() };
         let store = opened(options).await?;
-        store.ensure_alone().await?;
+        let client = store.shared.pool.get().await.map_err(StoreError::from)?;
+        let alone = ensure_alone(&client, &store.shared.pool).await;
+        alone.map_err(|error| MoveError::Place(error.to_string()))?;
+        drop(client);
         Ok(store)
     }
 
-    /// Whether a move into it was not finished.
-    pub async fn is_half_moved(&self) -> Result<bool, MoveError> {
-        let client = self.shared.pool.get().await.map_err(StoreError::from)?;
-        Ok(is_half_moved(&client).await.map_err(StoreError::from)?)
-    }
-
-    /// Refuses while servers are connected. One that was just stopped is given a moment. Behind a
-    /// pooler nobody can be told from who was there before.
-    async fn ensure_alone(&self) -> Result<(), MoveError> {
-        if self.shared.pool.address().pooled {
-            return Ok(());
-        }
-        let client = self.shared.pool.get().await.map_err(StoreError::from)?;
-        let sql = "select count(*) from pg_stat_activity \
-                   where datname = current_database() and application_name = $1";
-        let mut count = 0;
-        for _ in 0..LOOKS {
-            let row = client.query_one(step!(sql, SERVER_NAME.to_owned())).await;
-            let row = row.map_err(StoreError::from)?;
-            count = row.get::<_, i64>(0);
-            if count == 0 {
-                return Ok(());
-            }
-            tokio::time::sleep(BETWEEN_LOOKS).await;
-        }
-        let place = self.place();
-        Err(MoveError::Place(format!(
-            "{place} has {count} connections of running servers; stop the servers, and a pooler if \
-             they use one"
-        )))
+    /// Whether a move into a database was not finished. Changes nothing.
+    pub async fn is_half_moved(options: &Options) -> Result<bool, Error> {
+        let pool = Pool::new(&options.clone().for_move())?;
+        mark::is_half_moved(&pool.get().await?).await
     }
 
     /// The small tables that no rule asks for as a whole.
@@ -260,7 +233,6 @@ pub async fn receive<S: Export>(
     progress: &mut (dyn FnMut(Progress) + Send),
     beside: impl Future<Output = Result<(), MoveError>>,
 ) -> Result<moving::Report, MoveError> {
-    let options = Options { name: MOVER_NAME.into(), into_move: true, ..options };
     let target = Incoming::begin(options, source.tag()).await?;
     let mut report = moving::Report::default();
     if !target.is_whole {
@@ -281,32 +253,12 @@ async fn opened(options: Options) -> Result<Postgres, MoveError> {
 
 impl Incoming {
     async fn begin(options: Options, tag: StoreTag) -> Result<Incoming, MoveError> {
-        let store = opened(options.clone()).await?;
-        store.ensure_alone().await?;
-        let place = store.place();
+        let store = Postgres::open_to_receive(options, tag).await?;
         let client = store.shared.pool.get().await.map_err(StoreError::from)?;
-        if is_half_moved(&client).await.map_err(StoreError::from)? {
-            let sql = "select tag, whole from windrow.moving";
-            let row = client.query_one(step!(sql)).await.map_err(StoreError::from)?;
-            if row.get::<_, i64>(0) as u64 != tag.bits() {
-                return Err(MoveError::OtherMove { place });
-            }
-            let is_whole = row.get(1);
-            drop(client);
-            return Ok(Incoming { store, is_whole });
-        }
+        let row = client.query_one(step!("select whole from windrow.moving")).await;
+        let is_whole = row.map_err(StoreError::from)?.get(0);
         drop(client);
-        let around = store.around().await?;
-        let has = around.iter().any(|record| !matches!(record, Record::Clock(_)));
-        if has || !store.items(None, 1).await?.is_empty() {
-            return Err(MoveError::NotEmpty { place });
-        }
-        let mut client = store.shared.pool.get().await.map_err(StoreError::from)?;
-        mark(&mut client, tag).await.map_err(StoreError::from)?;
-        drop(client);
-        drop(store);
-        // Its ids are of the other store from now on.
-        Ok(Incoming { store: opened(options).await?, is_whole: false })
+        Ok(Incoming { store, is_whole })
     }
 
     async fn say(&self, sql: &'static str) -> Result<(), MoveError> {
@@ -377,17 +329,6 @@ impl Incoming {
         desk.unnumbered = std::mem::take(&mut desk.missing.lock().lanes);
         store.number_lanes(&desk).await
     }
-}
-
-async fn mark(client: &mut Used, tag: StoreTag) -> Result<(), Error> {
-    let tx = client.client_mut().transaction().await?;
-    tx.batch_execute("create table windrow.moving (tag bigint not null, whole boolean not null)")
-        .await?;
-    let tag = tag.bits() as i64;
-    tx.execute("insert into windrow.moving values ($1, false)", &[&tag]).await?;
-    tx.execute("update windrow.store set tag = $1", &[&tag]).await?;
-    tx.commit().await?;
-    Ok(())
 }
 
 impl Import for Incoming {

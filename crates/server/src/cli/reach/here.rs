@@ -52,7 +52,7 @@ impl Here {
         let beside = (watch, config.webhooks.clone(), Arc::new(documents));
         // Only to know that there is one: nobody is asked for it here.
         let given = config.token_file.as_deref().and_then(|path| serve::given(path).ok());
-        let access = Access { given, ..Access::default() };
+        let access = Access { is_by_hand: true, given, ..Access::default() };
         let app = App::open(Arc::clone(&queue), access, beside).await?;
         // What became due while nobody was there is in line.
         queue.store().advance(queue.clock().now()).await?;

@@ -182,6 +182,7 @@ async fn opened(
     let watch = Arc::new(Watch::new(Arc::clone(&open.queue), config.health));
     let is_exposed = exposed.is_some();
     let access = Access {
+        is_by_hand: false,
         given,
         is_exposed,
         hosts: config.hosts.clone(),
