@@ -9,11 +9,13 @@ use std::path::PathBuf;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use windrow_core::Timestamp;
+use windrow_store::postgres::{Error, Postgres};
 
 use super::exit::{Exit, Stop};
-use super::reach::{Ask, Reach, Target};
+use super::place::Place;
+use super::reach::{Ask, Reach, Target, Whom};
 use super::show::{Table, Told, duration_ms, now, plain, read, say};
-use super::{counted, with_target, with_target_or_new};
+use super::{counted, runtime, with_target, with_target_or_new};
 use crate::auth::Role;
 use crate::http::tokens::{Made, NewToken};
 
@@ -92,20 +94,36 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         Command::List { reach } => {
             with_target(&reach, async |target| list(target, reach.json).await)
         }
-        Command::Revoke { all: true, reach, .. } => with_target(&reach, async |target| {
-            let Target::Here(here) = target else {
-                let said = "only in the store itself, with its server stopped: a server that has \
-                            no token left is open";
-                return Err(Stop::new(Exit::Failed, said).into());
-            };
-            let gone = counted(here.clear_tokens().await? as u64, "token");
-            let mut out = std::io::stdout().lock();
-            Ok(writeln!(out, "{gone} taken away; there is none any more")?)
-        }),
+        Command::Revoke { all: true, reach, .. } => {
+            // Before this command connects, and looks like one of them.
+            runtime()?.block_on(nobody_serves(&reach))?;
+            with_target(&reach, async |target| {
+                let Target::Here(here) = target else { return Err(served("").into()) };
+                let gone = counted(here.clear_tokens().await? as u64, "token");
+                let mut out = std::io::stdout().lock();
+                Ok(writeln!(out, "{gone} taken away; there is none any more")?)
+            })
+        }
         Command::Revoke { ids, reach, .. } => {
             with_target(&reach, async |target| revoke(target, &ids, reach.json).await)
         }
     }
+}
+
+/// Refuses while servers are at a database. At a directory there is one, and it is found.
+async fn nobody_serves(reach: &Reach) -> anyhow::Result<()> {
+    let Whom::Store(_, Place::Database(options)) = reach.whom()? else { return Ok(()) };
+    match Postgres::ensure_unserved(&options).await {
+        Err(error @ Error::Served { .. }) => Err(served(&format!("; {error}")).into()),
+        unserved => Ok(unserved?),
+    }
+}
+
+/// What is said of a store that somebody serves.
+fn served(why: &str) -> Stop {
+    let said = "only in the store itself, with its servers stopped: a server that has no token \
+                left is open";
+    Stop::new(Exit::Failed, format!("{said}{why}; nothing was taken away"))
 }
 
 /// Where a new token goes.

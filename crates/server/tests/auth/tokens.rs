@@ -355,6 +355,11 @@ fn a_token_is_revoked_on_every_server_of_a_database() {
     while other.get(STATS, Some(&worker)).status != 200 {
         assert!(began.elapsed().as_secs() < 30, "the other server does not know of it");
     }
+    // A server on its own machine without a token would be open.
+    let all = windrow(&["token", "revoke", "--all"]).args(&store).output().unwrap();
+    let told = said(&all);
+    assert!(!all.status.success() && told.contains("stop the servers"), "{told}");
+    assert!(told.contains("nothing was taken away"), "{told}");
     // A lease that one server gave is good on the other, for the same tenant and no other.
     let item = one.enqueue(&admin, "a");
     let grant = one.post("/api/v1/claims", Some(&worker), &json!({"worker": "w"})).json();
@@ -377,9 +382,15 @@ fn a_token_is_revoked_on_every_server_of_a_database() {
     Reply::read(&mut waiting).is(401, "unauthorized");
     let _shown = writeln!(std::io::stderr(), "revoked on the other server within {within:?}");
 
+    drop((one, other));
+    let tokens = "select count(*) from windrow.notes where shelf = 'tokens'";
+    assert_eq!(database.psql("queue", tokens).unwrap(), "2");
+
     let dump = database.psql("queue", "select encode(body, 'escape') from windrow.notes").unwrap();
     assert!(dump.contains(id(&worker)) || dump.contains("sha256"), "{dump}");
     for token in [&admin, &worker] {
         assert!(!dump.contains(secret(token)), "the table holds a secret");
     }
+    let all = windrow(&["token", "revoke", "--all"]).args(&store).output().unwrap();
+    assert!(said(&all).contains("2 tokens taken away"), "{}", said(&all));
 }
