@@ -139,9 +139,17 @@ fn a_schema_is_looked_at_printed_and_brought_up_to_date() {
     assert!(succeeds(&migrate("--check")).contains("up to date"));
     assert!(succeeds(&migrate("")).contains("nothing to do"));
     assert!(succeeds(&migrate("--sql")).contains("-- the schema is up to date"));
-    server.psql("drop schema windrow cascade");
+    server.psql("drop schema windrow, windrow_catalog cascade");
     let applied = succeeds(&migrate(""));
     assert!(applied.contains("applied step 1 (queue)"), "{applied}");
+    assert!(applied.contains("applied step 1 (catalog) of windrow_catalog"), "{applied}");
+    // Also in a database whose queue is older than this.
+    server.psql("drop schema windrow_catalog cascade");
+    refused(&migrate("--check"), "the schema lacks step 1 (catalog) of windrow_catalog");
+    let sql = succeeds(&migrate("--sql"));
+    assert!(!sql.contains("(queue)") && sql.contains("(catalog)"), "{sql}");
+    server.psql(&sql);
+    assert!(succeeds(&migrate("--check")).contains("up to date"));
     let status = succeeds(&migrate("--status"));
     assert!(status.contains("queue") && status.contains("Z\n"), "{status}");
     assert!(!status.contains("pending"), "{status}");

@@ -10,6 +10,7 @@ pub(crate) mod value;
 
 use tokio_postgres::error::SqlState;
 
+pub use self::migrate::{Applied, State, Step};
 pub use self::pool::{Connect, Options};
 use crate::catalog::CatalogError;
 
@@ -62,7 +63,13 @@ pub(crate) fn said(error: &tokio_postgres::Error) -> Said {
     };
     // Connections, transactions, resources, locks, an operator, a system: all that passes.
     let passes = ["08", "25006", "40", "53", "55", "57", "58"];
-    let why = format!("{} ({})", said.message(), said.code().code());
+    let mend = match *said.code() {
+        SqlState::INSUFFICIENT_PRIVILEGE => {
+            "; the role must own the database, or have been granted this by its owner"
+        }
+        _ => "",
+    };
+    let why = format!("{} ({}){mend}", said.message(), said.code().code());
     match passes.iter().any(|class| said.code().code().starts_with(class)) {
         true => Said::Passing(why),
         false => Said::Refused(why),

@@ -32,6 +32,7 @@ use windrow_engine::Clock as _;
 use windrow_pipelines::adapters::embed::Embedder;
 use windrow_pipelines::adapters::reader::AnyFile;
 use windrow_pipelines::catalog::moving::Moving;
+use windrow_pipelines::catalog::postgres::{Rights, is_begun, rights};
 use windrow_pipelines::catalog::{Catalog, CatalogError, Generation, Postgres, Sqlite};
 use windrow_pipelines::documents::{
     self, Added, AtHand, Keeping, Leftovers, NewFile, NotAdded, Parts, QUEUE, ReadError, Stages,
@@ -121,16 +122,14 @@ impl Beside {
         }
     }
 
-    /// Whether there is a catalog already.
+    /// Whether there is a catalog already, and in a database something in it: `windrow migrate`
+    /// makes one before the first document comes.
     pub(crate) async fn has_catalog(&self) -> Result<bool, CatalogError> {
         match self {
             Beside::Directory(dir) => Ok(dir.join(CATALOG).exists()),
             Beside::Database(options) => {
                 let connected = connector(options)?.connect().await.map_err(unreached)?;
-                let sql = "select to_regnamespace('windrow_catalog') is not null";
-                let row = connected.query_typed(sql, &[]).await;
-                let row = row.map_err(|error| unreached(error.into()))?;
-                Ok(row.first().is_some_and(|row| row.get(0)))
+                Ok(rights(&connected).await?.is_there && is_begun(&connected).await?)
             }
         }
     }
@@ -385,12 +384,17 @@ impl Keeper for Documents {
     }
 }
 
+/// What the role of a database may do with the catalog there.
+pub(crate) async fn rights_in(options: &Options) -> Result<Rights, CatalogError> {
+    rights(&connector(options)?.connect().await.map_err(unreached)?).await
+}
+
 fn connector(options: &Options) -> Result<Connector, CatalogError> {
     Connector::new(options).map_err(|error| CatalogError::Bad { why: error.to_string() })
 }
 
 /// The catalog in the database of a store, reached as the store is.
-fn reached(options: &Options) -> Result<postgres::Options, CatalogError> {
+pub(crate) fn reached(options: &Options) -> Result<postgres::Options, CatalogError> {
     let connector = connector(options)?;
     let is_pooled = connector.is_pooled();
     let connect = postgres::Connect::new(move || {

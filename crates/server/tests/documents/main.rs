@@ -7,6 +7,7 @@ mod elsewhere;
 mod file;
 mod flow;
 mod gap;
+mod granted;
 mod killed;
 mod live;
 mod looked_at;

@@ -48,6 +48,7 @@ mod pages;
 #[cfg(test)]
 mod plans;
 mod removal;
+mod rights;
 mod search;
 mod vectors;
 
@@ -55,6 +56,7 @@ use uuid::Uuid;
 use windrow_core::{ItemId, Timestamp};
 
 use self::removal::Left;
+pub use self::rights::{Rights, is_begun, rights};
 use super::bounds::{self, BATCH_MAX, NAME_BYTES_MAX, PAGES_MAX, REASON_BYTES_MAX};
 use super::error::CatalogError;
 use super::memo::check_values;
@@ -66,7 +68,7 @@ use super::{
     OldGeneration, Page, PageChunks, PageKey, PageOutcome, Progress, Prominent, Published, Scope,
     TextHit, TextQuery, VectorCursor, VectorsSince,
 };
-use crate::postgres::migrate::{Schema, Step};
+use crate::postgres::migrate::{Schema, State, Step};
 use crate::postgres::pool::Pool;
 pub use crate::postgres::{Connect, Options};
 use crate::postgres::{Trouble, again, value};
@@ -94,6 +96,23 @@ impl Postgres {
         SCHEMA.migrate(&mut used).await?;
         drop(used);
         Ok(Postgres { pool })
+    }
+
+    /// Brings the schema up to date, and says which steps were missing.
+    pub async fn migrate(options: Options) -> Result<Vec<(i32, Step)>, CatalogError> {
+        let mut used = Pool::new(options).get().await?;
+        Ok(SCHEMA.migrate(&mut used).await?)
+    }
+
+    /// How far a database is. Changes nothing.
+    pub async fn schema(options: Options) -> Result<State, CatalogError> {
+        let used = Pool::new(options).get().await?;
+        Ok(SCHEMA.look(&used).await?)
+    }
+
+    /// How far a database is in which there is nothing.
+    pub fn no_schema() -> State {
+        SCHEMA.nowhere()
     }
 }
 

@@ -1,10 +1,12 @@
 //! A database: whether it answers, keeps what it acknowledges, and has room for our connections.
 
 use windrow_core::Timestamp;
+use windrow_pipelines::catalog::postgres::Rights;
 use windrow_store::postgres::{Options, Postgres, Schema, Server};
 
-use super::{Finding, machine, ok, problem, warn};
+use super::{Finding, failed, machine, ok, problem, warn};
 use crate::cli::show::now;
+use crate::documents::rights_in;
 
 /// The oldest that is supported.
 const OLDEST: i32 = 150_000;
@@ -23,7 +25,12 @@ pub(super) async fn examine(options: &Options) -> Vec<Finding> {
     };
     let mut found = of(&server, begun, now());
     match Postgres::schema(options).await {
-        Ok(schema) => found.push(schema_of(&schema)),
+        Ok(schema) => {
+            found.push(schema_of(&schema));
+            if !schema.applied.is_empty() {
+                found.push(catalog(options).await);
+            }
+        }
         Err(error) => {
             found.push(problem("store", error.to_string(), "use the windrow that made it"));
         }
@@ -42,6 +49,35 @@ fn schema_of(schema: &Schema) -> Finding {
             warn("store", said, "`windrow migrate` brings it up to date, and so does `serve`")
         }
         (false, true) => ok("store", format!("the schema is up to date, with {steps} steps")),
+    }
+}
+
+/// Whether documents can be kept in it, by this role.
+async fn catalog(options: &Options) -> Finding {
+    let rights = match rights_in(options).await {
+        Ok(rights) => rights,
+        Err(error) => return failed("catalog", &error.into()),
+    };
+    let Rights { role, is_there, may_make, may_use } = rights;
+    match (is_there, may_make, may_use) {
+        (true, _, true) => ok("catalog", "this role may use the catalog of documents"),
+        (true, _, false) => problem(
+            "catalog",
+            format!("the role {role} may not use the catalog: documents are refused"),
+            format!(
+                "as its owner, `grant usage on schema windrow_catalog to {role}; grant select, \
+                 insert, update, delete on all tables in schema windrow_catalog to {role}`"
+            ),
+        ),
+        (false, true, _) => {
+            ok("catalog", "there is no catalog of documents yet; the first document makes it")
+        }
+        (false, false, _) => warn(
+            "catalog",
+            format!("there is no catalog of documents, and the role {role} may not make one"),
+            "run `windrow migrate` as the owner of the schema, and grant what \
+             docs/operating/postgres.md says",
+        ),
     }
 }
 
