@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use crate::change::Lease;
-use crate::command::{Answer, Request};
+use crate::command::{Answer, Command, Request};
 use crate::explain::Explanation;
 use crate::find::{Configured, Filter, Page};
 use crate::id::{ItemId, LeaseId};
 use crate::item::{Body, Item, Status};
 use crate::note::Note;
+use crate::refusal::Refusal;
 use crate::resource::Resource;
 use crate::tally::Tally;
 use crate::time::Timestamp;
@@ -63,6 +64,12 @@ pub trait Store: Send + Sync + 'static {
         id: ItemId,
         now: Timestamp,
     ) -> impl Future<Output = Result<Option<Explanation>, StoreError>> + Send;
+    /// Why a command would be refused, which retries, cancels, deletes or prioritises items.
+    fn forecast(
+        &self,
+        command: &Command,
+        now: Timestamp,
+    ) -> impl Future<Output = Result<Result<(), Refusal>, StoreError>> + Send;
     /// Children of an item's current generation.
     fn children(
         &self,

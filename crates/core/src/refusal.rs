@@ -22,7 +22,7 @@ pub enum Refusal {
     NotResettable { item: ItemId, status: Status },
     #[error("its key is in use by item {by}")]
     KeyInUse { by: ItemId },
-    #[error("item {ancestor} was cancelled, with all below it; retry that one when it has ended")]
+    #[error("item {ancestor} was cancelled, with all below it; do this to it when it has ended")]
     UnderCancelled { ancestor: ItemId },
     #[error("item {item} is part of a tree; do this to its root")]
     NotARoot { item: ItemId },

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use windrow_core::change::Lease;
-use windrow_core::command::Request;
+use windrow_core::command::{Command, Request};
 use windrow_core::explain::Explanation;
 use windrow_core::find::{Configured, Filter, Page};
 use windrow_core::note::Note;
 use windrow_core::ports::{Count, Enough, Inspected, Lead, Listener, Now, Store, StoreError, Work};
 use windrow_core::resource::Resource;
 use windrow_core::vitals::{Standing, Vitals};
-use windrow_core::{Answer, Item, ItemId, LeaseId, Timestamp};
+use windrow_core::{Answer, Item, ItemId, LeaseId, Refusal, Timestamp};
 use windrow_engine::{Engine, Limits, SystemClock};
 use windrow_store::embedded::blobs::{DIRECTORY, Files};
 use windrow_store::embedded::disk::RealDisk;
@@ -108,6 +108,14 @@ impl Store for AnyStore {
 
     async fn explain(&self, id: ItemId, now: Timestamp) -> Result<Option<Explanation>, StoreError> {
         ask!(self, store => store.explain(id, now).await)
+    }
+
+    async fn forecast(
+        &self,
+        command: &Command,
+        now: Timestamp,
+    ) -> Result<Result<(), Refusal>, StoreError> {
+        ask!(self, store => store.forecast(command, now).await)
     }
 
     async fn children(

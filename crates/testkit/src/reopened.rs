@@ -20,7 +20,7 @@ use windrow_core::ports::{Count, Enough, Inspected, Listener, Now, Store, StoreE
 use windrow_core::resource::Resource;
 use windrow_core::trail::Progress;
 use windrow_core::vitals::{Standing, Vitals};
-use windrow_core::{Answer, Item, ItemId, LeaseId, Request, RequestId, Timestamp};
+use windrow_core::{Answer, Item, ItemId, LeaseId, Refusal, Request, RequestId, Timestamp};
 use windrow_store::embedded::Options;
 
 use crate::disk::SimDisk;
@@ -222,6 +222,14 @@ impl Store for Reopened {
 
     async fn explain(&self, id: ItemId, now: Timestamp) -> Result<Option<Explanation>, StoreError> {
         block_on(self.inside.lock().store.explain(id, now))
+    }
+
+    async fn forecast(
+        &self,
+        command: &Command,
+        now: Timestamp,
+    ) -> Result<Result<(), Refusal>, StoreError> {
+        block_on(self.inside.lock().store.forecast(command, now))
     }
 
     async fn children(

@@ -25,6 +25,15 @@ macro_rules! reads_through {
             $how
         }
 
+        async fn forecast(
+            &$self,
+            command: &::windrow_core::Command,
+            now: ::windrow_core::Timestamp,
+        ) -> Result<Result<(), ::windrow_core::Refusal>, ::windrow_core::ports::StoreError> {
+            let $reading = $store.forecast(command, now);
+            $how
+        }
+
         async fn children(
             &$self,
             id: ::windrow_core::ItemId,

@@ -7,6 +7,7 @@ mod bounds;
 pub mod cancel;
 pub mod claim;
 pub mod enqueue;
+pub mod forecast;
 pub mod notify;
 pub mod reclaim;
 pub mod renew;
@@ -293,6 +294,10 @@ pub(crate) fn known<L: Ledger>(ledger: &L, id: ItemId) -> Result<Item, Refusal> 
 
 /// Why something is not done to an item that has not ended, in the words that people see of it.
 pub(crate) fn still_live<L: Ledger>(ledger: &L, item: &Item) -> Refusal {
+    // It ends when what is below it has: nobody needs to cancel it.
+    if item.has(Marks::CANCELLING) {
+        return Refusal::UnderCancelled { ancestor: item.id };
+    }
     Refusal::StillLive { item: item.id, status: shown(item, ledger.tally(item.id)) }
 }
 

@@ -30,25 +30,68 @@ pub fn retry<L: Ledger>(
         let copy = ledger.next_id(now);
         return each(ledger, id, now, |l| clone(l, id, copy, from_stage, now));
     }
-    let item = known(ledger, id)?;
-    check_above(ledger, &item)?;
-    if from_stage.is_none() && waits_for_time(&item, now) && !waits_below(ledger, &item) {
-        return each(ledger, id, now, |_| Ok(hasten(item, now)));
-    }
-    if from_stage.is_some() || !waits_below(ledger, &item) {
-        let below = false;
-        each(ledger, id, now, |l| reset(l, id, from_stage, below, now))?;
-        return Ok(Retried { id, reset: 1, more: false });
-    }
-    let failed = failed_below(ledger, &item)?;
+    let failed = match meant(ledger, id, from_stage, now)? {
+        Meant::InTime(item) => return each(ledger, id, now, |_| Ok(hasten(item, now))),
+        Meant::Itself => {
+            each(ledger, id, now, |l| reset(l, id, from_stage, false, now))?;
+            return Ok(Retried { id, reset: 1, more: false });
+        }
+        Meant::Below(failed) => failed,
+    };
     let (reset_count, more) = (failed.len() as u32, failed.len() >= COMMAND_ITEMS_MAX);
     for descendant in failed {
         each(ledger, descendant, now, |l| reset(l, descendant, None, true, now))?;
     }
-    match (reset_count, item.status()) {
-        (0, status) if item.is_done() => Err(Refusal::NotResettable { item: id, status }),
-        (0, _) => Err(still_live(ledger, &item)),
-        (reset, _) => Ok(Retried { id, reset, more }),
+    Ok(Retried { id, reset: reset_count, more })
+}
+
+/// Whether one item would be run again.
+pub(super) fn may_retry<L: Ledger>(
+    ledger: &L,
+    id: ItemId,
+    mode: RetryMode,
+    from_stage: Option<&str>,
+    now: Timestamp,
+) -> Result<(), Refusal> {
+    if mode == RetryMode::Clone {
+        return clone(ledger, id, id, from_stage, now).map(drop);
+    }
+    match meant(ledger, id, from_stage, now)? {
+        Meant::InTime(_) => Ok(()),
+        Meant::Itself => reset(ledger, id, from_stage, false, now).map(drop),
+        Meant::Below(failed) => {
+            failed.into_iter().try_for_each(|id| reset(ledger, id, None, true, now).map(drop))
+        }
+    }
+}
+
+/// What runs again when an item is to be reset.
+enum Meant {
+    /// Only the clock is in the way of the item.
+    InTime(Item),
+    /// The item, if it has ended.
+    Itself,
+    /// What failed below it: one at least.
+    Below(Vec<ItemId>),
+}
+
+fn meant<L: Ledger>(
+    ledger: &L,
+    id: ItemId,
+    from_stage: Option<&str>,
+    now: Timestamp,
+) -> Result<Meant, Refusal> {
+    let item = known(ledger, id)?;
+    check_above(ledger, &item)?;
+    if from_stage.is_some() || !waits_below(ledger, &item) {
+        let only_waits = from_stage.is_none() && waits_for_time(&item, now);
+        return Ok(if only_waits { Meant::InTime(item) } else { Meant::Itself });
+    }
+    let failed = failed_below(ledger, &item)?;
+    match item.status() {
+        _ if !failed.is_empty() => Ok(Meant::Below(failed)),
+        status if item.is_done() => Err(Refusal::NotResettable { item: id, status }),
+        _ => Err(still_live(ledger, &item)),
     }
 }
 
@@ -131,8 +174,6 @@ fn reset<L: Ledger>(
         (State::Done(End::Failed | End::Cancelled), None) => Event::Reset,
         (State::Done(_) | State::Split, Some(_)) => Event::Restart,
         (State::Done(_), None) => return Err(Refusal::NotResettable { item: id, status }),
-        // It ends when what is below it has.
-        _ if item.has(Marks::CANCELLING) => return Err(Refusal::UnderCancelled { ancestor: id }),
         _ => return Err(still_live(ledger, &item)),
     };
     if item.is_done() && !below {

@@ -89,11 +89,21 @@ fn fold<L: Ledger>(
 
 /// Removes an ended tree for good.
 pub fn delete<L: Ledger>(ledger: &mut L, id: ItemId, now: Timestamp) -> Result<Deleted, Refusal> {
-    let item = known(ledger, id)?;
-    if !item.is_root() {
-        return Err(Refusal::NotARoot { item: id });
-    }
+    must_be_root(ledger, id)?;
     remove_tree(ledger, id, COMMAND_ITEMS_MAX, now)
+}
+
+/// Whether a tree would be removed.
+pub(super) fn may_delete<L: Ledger>(ledger: &L, id: ItemId) -> Result<(), Refusal> {
+    must_be_root(ledger, id)?;
+    gather(ledger, id, COMMAND_ITEMS_MAX, &mut Vec::new()).map(drop)
+}
+
+fn must_be_root<L: Ledger>(ledger: &L, id: ItemId) -> Result<(), Refusal> {
+    match known(ledger, id)?.is_root() {
+        true => Ok(()),
+        false => Err(Refusal::NotARoot { item: id }),
+    }
 }
 
 fn remove_tree<L: Ledger>(

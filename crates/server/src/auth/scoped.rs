@@ -10,6 +10,7 @@
 //! the id of no lease. Ids of requests are mixed in the same way, so that tenants who choose the
 //! same `Idempotency-Key` do not meet.
 
+mod forecast;
 mod in_hand;
 
 use std::sync::Arc;

@@ -77,6 +77,12 @@ impl<'a> Above<'a> {
         };
         Ok(match fate {
             Fate::Refused(refusal) if Document::passes_over(asked, &refusal) => Fate::PassedOver,
+            // The rules say so of what is ending already.
+            Fate::Refused(Refusal::StillLive { item, .. })
+                if item == listed.item.id && listed.item.has(Marks::CANCELLING) =>
+            {
+                Fate::Refused(Refusal::UnderCancelled { ancestor: item })
+            }
             fate => fate,
         })
     }

@@ -6,6 +6,7 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
+use axum::body::Bytes;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use windrow_core::ItemId;
@@ -146,6 +147,16 @@ impl Verb {
         Ok(ask.once())
     }
 
+    /// The request that says whether it would be done to one item.
+    fn forecast_of_one(&self, id: &str) -> serde_json::Result<Ask> {
+        let mut body = Fields::default();
+        body.set("verb", Some(self.name))?;
+        body.set("priority", self.priority)?;
+        body.set("mode", self.mode)?;
+        body.set("from_stage", self.from_stage.as_ref())?;
+        Ask::post(&["queue", id, "forecast"]).json(&body)
+    }
+
     /// The request for everything that a filter admits.
     fn of_many(&self, filter: &str, all: bool, dry_run: bool) -> serde_json::Result<Ask> {
         let mut body = Fields::default();
@@ -199,8 +210,11 @@ async fn by_id(target: &Target, which: &Which, verb: &Verb) -> anyhow::Result<()
     let (mut out, mut refused, mut last) = (std::io::stdout().lock(), 0, None);
     let mut has_children = false;
     for id in &which.words {
-        let ask = if which.dry_run { Ask::get(&["queue", id]) } else { verb.of_one(id)? };
-        let body = match target.ask(ask).await {
+        let answer = match which.dry_run {
+            true => forecast(target, verb, id).await?,
+            false => target.ask(verb.of_one(id)?).await,
+        };
+        let body = match answer {
             Ok(body) => body,
             Err(stop) if matches!(stop.exit, Exit::Denied | Exit::Unreachable) => {
                 return Err(stop.into());
@@ -240,6 +254,14 @@ async fn by_id(target: &Target, which: &Which, verb: &Verb) -> anyhow::Result<()
         (1, 1) => Err(Stop::silent(last.unwrap_or(Exit::Failed)).into()),
         _ => Err(Stop::silent(Exit::Partly).into()),
     }
+}
+
+/// What an item is to which a verb would be done, or what would be said instead.
+async fn forecast(target: &Target, verb: &Verb, id: &str) -> anyhow::Result<Result<Bytes, Stop>> {
+    if let Err(stop) = target.ask(verb.forecast_of_one(id)?).await {
+        return Ok(Err(stop));
+    }
+    Ok(target.ask(Ask::get(&["queue", id])).await)
 }
 
 /// The root of the tree that an item is part of.

@@ -8,6 +8,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, Json};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use windrow_core::command::Command;
 use windrow_core::limits::{NAME_MAX, PRIORITY_MAX};
 use windrow_core::text::fits;
 use windrow_core::{Refusal, RequestId, Timestamp};
@@ -19,7 +20,7 @@ use windrow_wire::time::Time;
 use super::App;
 use super::items::Mode;
 use super::list::filter_in;
-use super::reply::{Failed, Named, Read, request_id};
+use super::reply::{Done, Failed, Named, Read, item_id, request_id};
 use crate::auth::{Denied, Scoped, Targets};
 use crate::bulk::{self, Begun, Document, Kept, Stand, Verb, Wanted};
 
@@ -72,6 +73,44 @@ impl BeginOperation {
         let mode = mode.unwrap_or(Mode::Reset);
         Ok(Wanted { verb, filter, priority, mode, from_stage, dry_run })
     }
+}
+
+/// What would be done to an item.
+#[derive(Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Forecast {
+    verb: Verb,
+    /// The new priority, to prioritise.
+    priority: Option<u8>,
+    /// How to retry: the same item by default, or a clone of it.
+    mode: Option<Mode>,
+    /// The stage to begin with, to retry.
+    from_stage: Option<String>,
+}
+
+pub(super) async fn forecast(
+    scoped: Scoped,
+    Named(id): Named,
+    Read(what): Read<Forecast>,
+) -> Result<Json<Done>, Failed> {
+    let Forecast { verb, priority, mode, from_stage } = what;
+    let id = item_id(&id)?;
+    let items = vec![id];
+    let command = match verb {
+        Verb::Cancel => Command::Cancel { items },
+        Verb::Delete => Command::Delete { items },
+        Verb::Prioritise => {
+            let missing = || Refusal::invalid("priority", "is missing");
+            Command::Prioritise { items, priority: priority.ok_or_else(missing)? }
+        }
+        Verb::Retry => {
+            let seen = scoped.inspect(id).await?.ok_or(Refusal::NotFound { item: id })?;
+            let mode = mode.unwrap_or(Mode::Reset).of(&seen.item);
+            Command::Retry { items, mode, from_stage: from_stage.map(Into::into) }
+        }
+    };
+    scoped.forecast(id, &command).await?;
+    Ok(Done::YES)
 }
 
 /// An operation, and how far it is.

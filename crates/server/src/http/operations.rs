@@ -13,7 +13,7 @@ use windrow_wire::settings::Settings;
 use windrow_wire::settle::Settle;
 use windrow_wire::webhook::{NewWebhook, Tested, Webhook};
 
-use super::bulk::{BeginOperation, OperationShown};
+use super::bulk::{BeginOperation, Forecast, OperationShown};
 use super::drains::WorkerAtWork;
 use super::items::{Cancelled, Lines, Prioritise, Removed, Retried, Retry, Tree};
 use super::list::QueueShown;
@@ -160,6 +160,15 @@ fn of_operators() -> Vec<Operation> {
         ])
         .takes::<Retry>()
         .gives::<Retried>(200),
+        of(
+            Method::POST,
+            "/queue/{id}/forecast",
+            Role::Operator,
+            "Whether a verb would be done to an item: answered as the verb itself would be if it \
+             were refused. Changes nothing.",
+            post(bulk::forecast),
+        )
+        .needs::<Forecast>(),
         of(
             Method::DELETE,
             "/queue/{id}",

@@ -393,3 +393,25 @@ fn an_operation_that_is_cancelled_stops_and_what_it_did_stays_done() {
     let again = server.post(&format!("/api/v1/operations/{id}/cancel"), &json!({})).json();
     assert_eq!(again["state"], "cancelled");
 }
+
+#[test]
+fn a_forecast_says_what_the_verb_would_say_and_changes_nothing() {
+    let data = Data::new("forecast");
+    let server = Server::start(&data.0);
+    fill(&server, "q", 1);
+    let id = server.get("/api/v1/queue?queue=q").json()["items"][0]["id"].clone();
+    let id = id.as_str().unwrap();
+    let before = server.get(&format!("/api/v1/queue/{id}")).json()["priority"].clone();
+    let forecast = |what: Value| server.post(&format!("/api/v1/queue/{id}/forecast"), &what);
+    for verb in ["retry", "delete"] {
+        forecast(json!({"verb": verb})).is(409, "still_live");
+    }
+    for verb in [json!({"verb": "cancel"}), json!({"verb": "prioritise", "priority": 10})] {
+        assert_eq!(forecast(verb).status, 200);
+    }
+    forecast(json!({"verb": "prioritise"})).is(422, "invalid");
+    forecast(json!({"verb": "prioritise", "priority": 11})).is(422, "invalid");
+    forecast(json!({"verb": "retry", "from_stage": "nosuch"})).is(409, "still_live");
+    let shown = server.get(&format!("/api/v1/queue/{id}")).json();
+    assert_eq!((&shown["status"], &shown["priority"]), (&json!("pending"), &before), "{shown}");
+}

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use windrow_core::change::Lease;
-use windrow_core::command::{Answer, Request, Scope};
+use windrow_core::command::{Answer, Command, Request, Scope};
 use windrow_core::explain::{Explanation, explain};
 use windrow_core::find::{Configured, Filter, Page};
 use windrow_core::ledger::Ledger;
@@ -11,6 +11,7 @@ use windrow_core::note::Note;
 use windrow_core::ports::{Count, Enough, Inspected, Listener, Now, Store, StoreError, Work};
 use windrow_core::refusal::Refusal;
 use windrow_core::resource::Resource;
+use windrow_core::rules::forecast::forecast;
 use windrow_core::settings::Settings;
 use windrow_core::vitals::{Standing, Vitals};
 use windrow_core::{Item, ItemId, LeaseId, Timestamp};
@@ -58,6 +59,14 @@ impl Store for Embedded {
             Err(refusal) => Err(refusal),
         })
         .await
+    }
+
+    async fn forecast(
+        &self,
+        command: &Command,
+        now: Timestamp,
+    ) -> Result<Result<(), Refusal>, StoreError> {
+        self.look(|tables| Ok(forecast(tables, command, now))).await
     }
 
     async fn children(

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use tokio_postgres::Row;
 use uuid::Uuid;
 use windrow_core::change::Lease;
-use windrow_core::command::Request;
+use windrow_core::command::{Command, Request};
 use windrow_core::explain::{Explanation, explain};
 use windrow_core::find::{Configured, Filter, Page};
 use windrow_core::item::{Marks, Status};
 use windrow_core::note::Note;
 use windrow_core::ports::{Count, Enough, Inspected, Lead, Listener, Now, Store, StoreError, Work};
 use windrow_core::resource::Resource;
+use windrow_core::rules::forecast::forecast;
 use windrow_core::settings::Settings;
 use windrow_core::vitals::{Standing, Vitals};
 use windrow_core::{Answer, Item, ItemId, LeaseId, Ledger as _, Refusal, Timestamp};
@@ -125,6 +126,14 @@ impl Store for Postgres {
             Err(Refusal::NotFound { .. }) => Ok(None),
             Err(refusal) => Err(StoreError::NotApplied(refusal.to_string())),
         }
+    }
+
+    async fn forecast(
+        &self,
+        command: &Command,
+        now: Timestamp,
+    ) -> Result<Result<(), Refusal>, StoreError> {
+        Ok(self.look(now, |desk| forecast(desk, command, now)).await?)
     }
 
     async fn children(

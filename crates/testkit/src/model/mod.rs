@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use windrow_core::change::Lease;
-use windrow_core::command::Grant;
+use windrow_core::command::{Command, Grant};
 use windrow_core::explain::{Explanation, explain};
 use windrow_core::find::{Configured, Filter, Page};
 use windrow_core::invariants::check_tally;
@@ -26,9 +26,10 @@ use windrow_core::item::Marks;
 use windrow_core::note::Note;
 use windrow_core::ports::{Count, Enough, Inspected, Listener, Now, Store, StoreError, Work};
 use windrow_core::resource::Resource;
+use windrow_core::rules::forecast::forecast;
 use windrow_core::vitals::{Standing, Vitals};
 use windrow_core::{
-    Answer, Item, ItemId, Ledger, Request, State as Doing, Status, Timestamp, decide,
+    Answer, Item, ItemId, Ledger, Refusal, Request, State as Doing, Status, Timestamp, decide,
 };
 
 use ready::Listening;
@@ -176,6 +177,14 @@ impl Store for Model {
 
     async fn explain(&self, id: ItemId, now: Timestamp) -> Result<Option<Explanation>, StoreError> {
         Ok(explain(&self.inside.lock().state, id, now).ok())
+    }
+
+    async fn forecast(
+        &self,
+        command: &Command,
+        now: Timestamp,
+    ) -> Result<Result<(), Refusal>, StoreError> {
+        Ok(forecast(&self.inside.lock().state, command, now))
     }
 
     async fn children(

@@ -87,6 +87,23 @@ impl<S: Store> Bed<S> {
         self.ask_all(vec![command.into()]).remove(0)
     }
 
+    /// Asks what was forecast first: the answer is refused if and only if that said so, and alike.
+    #[track_caller]
+    fn ask_as_forecast(&self, command: Command) -> Answer<Work> {
+        let forecast = block_on(self.store.forecast(&command, self.now())).expect("it is forecast");
+        let answer = self.ask(command.clone());
+        let refusal = match &answer {
+            Answer::Refused(refusal) => Some(refusal),
+            Answer::Cancelled(each) => each[0].as_ref().err(),
+            Answer::Retried(each) => each[0].as_ref().err(),
+            Answer::Deleted(each) => each[0].as_ref().err(),
+            Answer::Prioritised(each) => each[0].as_ref().err(),
+            other => panic!("{command:?} was answered {other:?}"),
+        };
+        assert_eq!(forecast.as_ref().err(), refusal, "{command:?} as it was forecast");
+        answer
+    }
+
     /// Asks one thing under a request id.
     #[track_caller]
     pub fn ask_as(&self, id: RequestId, command: Command) -> Answer<Work> {
@@ -249,7 +266,7 @@ impl<S: Store> Bed<S> {
 
     #[track_caller]
     pub fn try_cancel(&self, id: ItemId) -> Result<Cancelled, Refusal> {
-        only!(self.ask(Command::Cancel { items: vec![id] }), Cancelled)
+        only!(self.ask_as_forecast(Command::Cancel { items: vec![id] }), Cancelled)
     }
 
     #[track_caller]
@@ -265,7 +282,8 @@ impl<S: Store> Bed<S> {
         from_stage: Option<&str>,
     ) -> Result<Retried, Refusal> {
         let from_stage = from_stage.map(Into::into);
-        only!(self.ask(Command::Retry { items: vec![id], mode, from_stage }), Retried)
+        let command = Command::Retry { items: vec![id], mode, from_stage };
+        only!(self.ask_as_forecast(command), Retried)
     }
 
     #[track_caller]
@@ -286,12 +304,13 @@ impl<S: Store> Bed<S> {
 
     #[track_caller]
     pub fn try_delete(&self, id: ItemId) -> Result<Deleted, Refusal> {
-        only!(self.ask(Command::Delete { items: vec![id] }), Deleted)
+        only!(self.ask_as_forecast(Command::Delete { items: vec![id] }), Deleted)
     }
 
     #[track_caller]
     pub fn try_prioritise(&self, id: ItemId, priority: u8) -> Result<(), Refusal> {
-        only!(self.ask(Command::Prioritise { items: vec![id], priority }), Prioritised)
+        let command = Command::Prioritise { items: vec![id], priority };
+        only!(self.ask_as_forecast(command), Prioritised)
     }
 
     pub fn pause(&self, scope: Scope) {

@@ -50,7 +50,9 @@ cases! {
         assert_eq!(bed.try_delete(id), Err(is_live(Status::Processing)));
         assert_eq!(bed.try_retry(id, RetryMode::Reset, None), Err(is_live(Status::Processing)));
         bed.cancel(id);
-        assert_eq!(refused(bed.try_delete(id)), "still_live");
+        let is_ending = Refusal::UnderCancelled { ancestor: id };
+        assert_eq!(bed.try_delete(id), Err(is_ending.clone()));
+        assert_eq!(bed.try_retry(id, RetryMode::Clone, None), Err(is_ending));
         bed.sweep();
         assert_eq!(bed.try_delete(id).expect("it is deleted").removed, 3);
         parts.iter().for_each(|part| bed.is_gone(*part));
