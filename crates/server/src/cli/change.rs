@@ -16,6 +16,7 @@ use windrow_wire::problem::Code;
 use super::enqueue::Fields;
 use super::exit::{Exit, Stop};
 use super::items::filter_of;
+use super::meant::meant;
 use super::reach::{Ask, Reach, Target};
 use super::show::{Told, say, text};
 use super::{counted, with_target};
@@ -302,8 +303,12 @@ async fn many(target: &Target, which: &Which, verb: &Verb, filter: &str) -> anyh
     let matches = if matched == 1 { "matches" } else { "match" };
     let mut out = std::io::stdout().lock();
     // A slip in an id makes a word to look for.
+    let is_id_meant = matched == 0 && matches!(&which.words[..], [word] if !word.contains(':'));
     let hint = match which.words.as_slice() {
-        [word] if matched == 0 && !word.contains(':') => format!("; {word:?} is no id"),
+        [word] if is_id_meant => format!("; {word:?} is no id"),
+        _ if matched == 0 => {
+            meant(target, filter).await.map(|meant| format!("; {meant}")).unwrap_or_default()
+        }
         _ => String::new(),
     };
     if which.dry_run {
@@ -318,7 +323,7 @@ async fn many(target: &Target, which: &Which, verb: &Verb, filter: &str) -> anyh
         let names_status = filter::parse(filter).is_ok_and(|filter| filter.status.is_some());
         let needs = if names_status { "" } else { verb.needs() };
         let said = format!("no item is like that{needs}; nothing was changed{hint}");
-        if !hint.is_empty() {
+        if is_id_meant {
             return Err(Stop::new(Exit::NotFound, said).into());
         }
         say(&said);

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use windrow_wire::filter;
 
 use super::exit::{Exit, Stop};
-use super::queues::meant;
+use super::meant::meant;
 use super::reach::{Ask, Reach, Target};
 use super::show::{Cell, Table, Told, age, at_least_one, moment, plain, say, short, text};
 use super::{counted, with_target};

@@ -10,6 +10,7 @@ use windrow_core::limits::COMMAND_ITEMS_MAX;
 use super::drain::drained;
 use super::enqueue::{Fields, Payload};
 use super::exit::{Exit, Stop, exit_of};
+use super::meant::Named;
 use super::queues::remarks;
 use super::reach::{Ask, Reach, Target};
 use super::show::{Table, Told, duration_ms, lease_ms, moment, plain, read, short, text};
@@ -66,6 +67,17 @@ pub(super) struct Claim {
     reach: Reach,
 }
 
+impl Claim {
+    fn named(&self) -> Named {
+        Named {
+            queues: self.queues.clone(),
+            stages: self.stages.clone(),
+            kinds: self.kinds.clone(),
+            tenants: self.tenants.clone(),
+        }
+    }
+}
+
 pub(super) fn claim(args: &Claim) -> anyhow::Result<()> {
     with_target(&args.reach, async |target| {
         if let Target::Here(here) = target {
@@ -100,8 +112,8 @@ pub(super) fn claim(args: &Claim) -> anyhow::Result<()> {
             // Not everybody may know who is drained.
             let drained = drained(target, &[&args.worker]).await.unwrap_or_default().pop();
             let why = drained.unwrap_or_else(|| "there is nothing to claim".to_owned());
-            let (remarks, _) =
-                remarks(target, &args.queues, &args.reach.named()).await.unwrap_or_default();
+            let remarks = remarks(target, &args.named(), &args.reach.named()).await;
+            let (remarks, _) = remarks.unwrap_or_default();
             let why = [&[why], &remarks[..]].concat().join("; ");
             return Err(Stop::new(Exit::Nothing, why).into());
         }

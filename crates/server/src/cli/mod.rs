@@ -25,6 +25,7 @@ mod items;
 mod lease;
 mod log;
 mod man;
+mod meant;
 mod migrate;
 mod moving;
 pub(crate) mod place;

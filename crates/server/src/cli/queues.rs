@@ -5,11 +5,11 @@ use std::io::Write as _;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use windrow_core::settings;
-use windrow_wire::read::nearest;
-use windrow_wire::{filter, settings as wire};
+use windrow_wire::settings as wire;
 
 use super::enqueue::Payload;
 use super::exit::{Stop, without_place};
+use super::meant::{Named, meant_by, unknown_queue};
 use super::reach::{Ask, Reach, Target};
 use super::shell::as_word;
 use super::show::{Table, Told, plain, read, say, say_note, text};
@@ -66,17 +66,19 @@ pub(super) fn queues(args: &Queues) -> anyhow::Result<()> {
     })
 }
 
-/// Says of each of these queues, or of all, what of it is paused, and that it is not there if that
-/// is so; and whether all of all is paused. `place` is how the caller named where they are.
+/// Says of each of these queues, or of all, what of it is paused, and which of the names may be
+/// slips; and whether all of all is paused. `place` is how the caller named where they are.
 pub(super) async fn remarks(
     target: &Target,
-    queues: &[String],
+    named: &Named,
     place: &str,
 ) -> Result<(Vec<String>, bool), Stop> {
     let known: Vec<Value> = target.read(Ask::get(&["queues"])).await?;
-    let (mut told, mut whole) = (Vec::new(), 0);
+    let (queues, mut whole) = (&named.queues, 0);
     let names = || known.iter().map(|queue| text(queue, "queue"));
-    told.extend(queues.iter().filter_map(|name| unknown(name, names())));
+    let mut told: Vec<String> =
+        queues.iter().filter_map(|name| unknown_queue(name, names())).collect();
+    told.extend(named.slips(target).await);
     for queue in &known {
         let name = text(queue, "queue");
         let pauses: Vec<&Value> = queue["paused"].as_array().into_iter().flatten().collect();
@@ -95,29 +97,6 @@ pub(super) async fn remarks(
         told.push(format!("{name} is paused{what}; {resume} {lets} it be handed out"));
     }
     Ok((told, !queues.is_empty() && whole == queues.len()))
-}
-
-/// Says that a queue is not among those that are known, and which is meant, perhaps.
-fn unknown<'a>(name: &str, mut known: impl Iterator<Item = &'a str> + Clone) -> Option<String> {
-    let near = nearest(name, known.clone());
-    if known.any(|known| known == name) {
-        return None;
-    }
-    let near = near.map(|near| format!("; {near} is meant, perhaps")).unwrap_or_default();
-    Some(format!("no queue {name} is known here{near}"))
-}
-
-/// What may be wrong with a filter that admits nothing: a slip in a queue, or a queue that is not
-/// called one.
-pub(super) async fn meant(target: &Target, filter: &str) -> Option<String> {
-    let read = filter::parse(filter).ok()?;
-    let known: Vec<Value> = target.read(Ask::get(&["queues"])).await.ok()?;
-    let mut names = known.iter().map(|queue| text(queue, "queue"));
-    if let Some(queue) = &read.queue {
-        return unknown(queue, names);
-    }
-    let word = read.q.filter(|word| names.any(|name| name == word))?;
-    Some(format!("there is a queue {word}: `windrow list queue:{}`", as_word(&word)))
 }
 
 /// The command that ends a pause.
@@ -167,12 +146,19 @@ pub(super) fn stats(args: &Stats) -> anyhow::Result<()> {
         let ask = Ask::get(&["queue", "stats"]).with("queue", args.queue.as_ref());
         let told = Told::read(&target.ask(ask.with("tenant", args.tenant.as_ref())).await?)?;
         let mut out = std::io::stdout().lock();
+        let places = told.seen["queues"].as_array();
+        if places.is_none_or(Vec::is_empty)
+            && let Some(meant) =
+                meant_by(target, args.queue.as_deref(), args.tenant.as_deref()).await
+        {
+            say(&meant);
+        }
         if args.reach.json {
             return Ok(told.print(&mut out)?);
         }
         let [a, b, c, d, e, f] = HEAD;
         let mut table = Table::new(&["QUEUE", "TENANT", a, b, c, d, e, f]);
-        for place in told.seen["queues"].as_array().into_iter().flatten() {
+        for place in places.into_iter().flatten() {
             let [a, b, c, d, e, f] = counts(place);
             let (queue, tenant) = (plain(&place["queue"]), plain(&place["tenant"]));
             table.row([queue.into(), tenant.into(), a, b, c, d, e, f]);
@@ -224,8 +210,8 @@ pub(super) fn settings(args: &Settings) -> anyhow::Result<()> {
         }
         if args.set.is_none() && args.changes.is_empty() {
             let told = Told::read(&target.ask(Ask::get(&path)).await?)?;
-            let remarks =
-                remarks(target, std::slice::from_ref(&args.queue), &args.reach.named()).await;
+            let named = Named { queues: vec![args.queue.clone()], ..Named::default() };
+            let remarks = remarks(target, &named, &args.reach.named()).await;
             if args.reach.json {
                 told.print(&mut out)?;
             } else {

@@ -23,6 +23,7 @@ use windrow_core::trail::Ending;
 
 use super::drain::drained;
 use super::exit::{Exit, Problem, Stop};
+use super::meant::Named;
 use super::queues::remarks;
 use super::reach::{Ask, Reach, Target};
 use super::serve::Signals;
@@ -134,6 +135,12 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         drain: Duration::from_millis(args.drain),
         json: args.reach.json,
         place: args.reach.named(),
+        named: Named {
+            queues: Vec::new(),
+            stages: args.stages.clone(),
+            kinds: args.kinds.clone(),
+            tenants: args.tenants.clone(),
+        },
     };
     with_target(&args.reach, async |target| crew.work(target).await)
 }
@@ -191,6 +198,8 @@ pub(super) struct Crew {
     pub(super) json: bool,
     /// How the command line named where the queue is.
     pub(super) place: String,
+    /// What it named besides queues.
+    pub(super) named: Named,
 }
 
 impl Crew {
@@ -210,7 +219,8 @@ impl Crew {
         let drained = drained(target, &names).await?;
         drained.iter().for_each(|told| say(told));
         // Not everybody may know what is paused.
-        let remarks = remarks(target, &self.queues(), &self.place).await;
+        let named = Named { queues: self.queues(), ..self.named.clone() };
+        let remarks = remarks(target, &named, &self.place).await;
         let (remarks, is_all) = remarks.unwrap_or_default();
         remarks.iter().for_each(|told| say(told));
         if self.quota.until_empty && (is_all || drained.len() == names.len()) {

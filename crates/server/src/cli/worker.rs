@@ -11,6 +11,7 @@ use std::time::Duration;
 use windrow_pipelines::documents::Stages;
 
 use super::exit::{Exit, Stop};
+use super::meant::Named;
 use super::reach::Reach;
 use super::show::{duration_ms, say};
 use super::stages::Doing;
@@ -90,6 +91,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         drain: Duration::from_millis(args.drain),
         json: args.reach.json,
         place: args.reach.named(),
+        // What it is declared for may come only later.
+        named: Named::default(),
     };
     let doing = Doing {
         stages,
