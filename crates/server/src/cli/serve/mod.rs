@@ -3,11 +3,11 @@
 //! Decides what a server is told; [`Running`] is one.
 
 mod running;
+mod signals;
 
 use std::path::Path;
 
 use anyhow::Context as _;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use windrow_store::postgres::Address;
 
 use super::config::Source;
@@ -18,6 +18,7 @@ use crate::config::{Config, Layers};
 use crate::logs;
 
 pub(super) use running::Running;
+pub(super) use signals::Signals;
 
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
@@ -151,24 +152,4 @@ pub(super) fn given(path: &Path) -> anyhow::Result<String> {
     let text = text.trim_end_matches(['\r', '\n']);
     Book::check_given(text).map_err(|why| anyhow::anyhow!("auth.token_file: {shown}: {why}"))?;
     Ok(text.to_owned())
-}
-
-/// Whoever tells the process to stop.
-pub(super) struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-}
-
-impl Signals {
-    pub(super) fn new() -> std::io::Result<Signals> {
-        let (interrupt, terminate) = (SignalKind::interrupt(), SignalKind::terminate());
-        Ok(Signals { interrupt: signal(interrupt)?, terminate: signal(terminate)? })
-    }
-
-    pub(super) async fn next(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-        }
-    }
 }
