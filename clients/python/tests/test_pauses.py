@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from serving import PATIENCE_S, Proxy, eventually
+from serving import PATIENCE_S, Proxy, Server, eventually
 from windrow import (
     Client,
     Job,
@@ -22,7 +23,7 @@ from windrow import (
     worker,
 )
 from windrow._call import Call
-from windrow._engine import Engine
+from windrow._engine import CLAIM_WITHIN_S, Engine
 from windrow._hand import AnyJob
 
 T = TypeVar("T")
@@ -191,3 +192,31 @@ def test_what_was_claimed_long_ago_is_begun_only_if_it_is_still_ours(
     item = client.show(made.id)
     assert (len(slots.jobs), item.status, len(turned.asked)) == (put, status, 1)
     assert item.attempts == (0 if status == "pending" else 1)
+
+
+def test_the_log_says_at_once_that_the_server_is_away_and_when_it_is_back(
+    own_server: Server, queue: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An outage shorter than a round of claiming was not in the log at all."""
+    caplog.set_level(logging.INFO, "windrow")
+
+    def said(words: str) -> list[str]:
+        return [record.levelname for record in caplog.records if words in record.getMessage()]
+
+    with Client(own_server.url) as client:
+
+        def is_done(n: int) -> bool:
+            return client.stats(queue=queue).completed == n
+
+        with Worker[int](lambda job: job.payload, queue, client=client):
+            for times in (1, 2):
+                client.enqueue(queue, times)
+                eventually(lambda times=times: is_done(times), "the work")  # type: ignore[misc]
+                own_server.kill()
+                began = time.monotonic()
+                eventually(lambda times=times: len(said("does not answer")) == times, "a warning")  # type: ignore[misc]
+                assert time.monotonic() - began < CLAIM_WITHIN_S / 2
+                own_server.start()
+                eventually(lambda times=times: len(said("is back")) == times, "the other line")  # type: ignore[misc]
+    assert said("does not answer") == ["WARNING"] * 2, "once for each outage"
+    assert said("is back") == ["INFO"] * 2

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from . import _verbs as v
 from ._call import Call, named
@@ -25,9 +25,11 @@ from .errors import Invalid, LeaseLost, NotFound, Overloaded, Unavailable, Windr
 from .job import Job
 from .outcomes import Fail, Outcome, Release
 
+T = TypeVar("T")
+
 log = logging.getLogger("windrow")
 
-#: How long one round of asking for work goes on before the log says that the server is away.
+#: How long one round of asking for work goes on.
 CLAIM_WITHIN_S = 10.0
 SETTLERS = 2
 #: How long handing back may take once the work has ended.
@@ -62,6 +64,30 @@ class Slots(Protocol):
     def stop(self) -> None: ...
 
 
+class _Away:
+    """Says once that the server does not answer, and once that it does again."""
+
+    def __init__(self, server: str) -> None:
+        self._server = server
+        self._lock = threading.Lock()
+        self.is_said = False
+
+    def missed(self, why: WindrowError) -> None:
+        # A server that has too much to do is there.
+        if isinstance(why, Overloaded):
+            return
+        with self._lock:
+            if not self.is_said:
+                self.is_said = True
+                log.warning("%s does not answer, asking again: %s", self._server, why)
+
+    def answered(self) -> None:
+        with self._lock:
+            if self.is_said:
+                self.is_said = False
+                log.info("%s is back", self._server)
+
+
 class Engine:
     """One run of a worker, from start to stop."""
 
@@ -82,6 +108,7 @@ class Engine:
         self._no_grace = threading.Event()
         self._slots = slots(self)
         self._count = threading.Lock()
+        self._away = _Away(client.server)
         self._threads = [
             self._thread("claim", self._claims),
             self._thread("renew", self._beats),
@@ -140,6 +167,19 @@ class Engine:
         if not self.hand.end(job, parts):
             log.debug("the outcome of %s is dropped", job.id)
 
+    def _ask(self, call: Call[T], within: float, cut: Cut | None = None) -> T:
+        """Asks, and lets the log know if the server is away, and when it is back."""
+        try:
+            answer = self.client.ask(call, within=within, cut=cut, missed=self._away.missed)
+        except (Cut.Off, Unavailable, Overloaded):
+            raise
+        except WindrowError:
+            # A refusal is an answer.
+            self._away.answered()
+            raise
+        self._away.answered()
+        return answer
+
     # Claiming
 
     def _claims(self) -> None:
@@ -178,16 +218,17 @@ class Engine:
         away, rests = False, Rests(AWAY_S)
         while True:
             try:
-                grant = self.client.ask(call, within=CLAIM_WITHIN_S, cut=self._cut)
+                grant = self._ask(call, CLAIM_WITHIN_S, cut=self._cut)
                 if away:
                     log.info("%s is back", self.client.server)
                 return grant
             except Cut.Off:
                 break
             except (Unavailable, Overloaded) as why:
-                if not away:
+                # That it does not answer is said already.
+                if not away and not self._away.is_said:
                     log.warning("no work from %s, asking again: %s", self.client.server, why)
-                away = True
+                    away = True
                 if self._cut.waits(rests.after_error(why)):
                     break
             except WindrowError as why:
@@ -220,7 +261,7 @@ class Engine:
         assert grant.lease is not None
         outcomes: list[tuple[str, Outcome]] = [(work.id, Release()) for work in grant.items]
         try:
-            self.client.ask(v.settle(grant.lease, outcomes), within=HAND_BACK_S)
+            self._ask(v.settle(grant.lease, outcomes), HAND_BACK_S)
         except WindrowError as why:
             log.warning("%d items come back when their lease runs out: %s", len(outcomes), why)
 
@@ -250,7 +291,7 @@ class Engine:
         """What a lease still holds; None if nobody knows."""
         try:
             call = v.renew(lease, for_=self.plan.lease_s)
-            return set(self.client.ask(call, within=self.plan.lease_s / 2).held)
+            return set(self._ask(call, self.plan.lease_s / 2).held)
         except (LeaseLost, NotFound) as why:
             log.warning("what was claimed is lost already: %s", why)
             return set()
@@ -268,7 +309,7 @@ class Engine:
                 lost: list[AnyJob]
                 try:
                     call = v.renew(lease.id, for_=self.plan.lease_s)
-                    answer = self.client.ask(call, within=self.plan.lease_s / 2)
+                    answer = self._ask(call, self.plan.lease_s / 2)
                     lost = self.hand.renewed(lease, sent, answer.held)
                 except WindrowError as why:
                     log.debug("a lease was not renewed: %s", why)
@@ -277,7 +318,7 @@ class Engine:
                     log.warning("%s is not ours any more: lost or cancelled", job.id)
             for id, of in told:
                 try:
-                    self.client.ask(v.progress_many(id, of.items()), within=self.plan.lease_s / 2)
+                    self._ask(v.progress_many(id, of.items()), self.plan.lease_s / 2)
                 except WindrowError as why:
                     log.debug("progress was not told: %s", why)
 
@@ -324,7 +365,7 @@ class Engine:
         until, rests = time.monotonic() + self.plan.lease_s, Rests(AWAY_S)
         while True:
             try:
-                return self.client.ask(call, within=max(until - time.monotonic(), 0.0))
+                return self._ask(call, max(until - time.monotonic(), 0.0))
             except (Unavailable, Overloaded) as why:
                 rest = rests.after_error(why)
                 if time.monotonic() + rest >= until:

@@ -207,8 +207,16 @@ class Client:
                 raise after
             time.sleep(after)
 
-    def ask(self, call: Call[T], *, within: Seconds | None = None, cut: Cut | None = None) -> T:
-        """Asks until there is an answer or the time is over."""
+    def ask(
+        self,
+        call: Call[T],
+        *,
+        within: Seconds | None = None,
+        cut: Cut | None = None,
+        missed: Callable[[WindrowError], None] | None = None,
+    ) -> T:
+        """Asks until there is an answer or the time is over. `missed` hears of every attempt that
+        brought none and may be repeated."""
         attempts = call.attempts()
         longest = self._options.within if within is None else seconds(within)
         # Whoever gives a call less time than one attempt may take means that, too.
@@ -223,6 +231,8 @@ class Client:
                 return answer
             if cut is not None and cut.is_cut:
                 raise Cut.Off(answer.error)
+            if missed is not None and answer.passes:
+                missed(answer.error)
             after = attempts.after(answer, deadline - time.monotonic(), random.random())
             if isinstance(after, WindrowError):
                 raise after
