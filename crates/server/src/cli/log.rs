@@ -56,15 +56,18 @@ Examples:
 struct Of {
     /// A data directory that no server has open, or one of the directories of a backup; by default
     /// what `windrow serve` would use here.
-    #[arg(value_name = "DIR")]
+    #[arg(value_name = "DIR", conflicts_with = "data_dir")]
     dir: Option<PathBuf>,
+    /// The same.
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
     #[command(flatten)]
     source: Source,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let (Command::Dump { of, .. } | Command::Check { of }) = &args.command;
-    let dir = match &of.dir {
+    let dir = match of.dir.as_ref().or(of.data_dir.as_ref()) {
         Some(dir) => dir.clone(),
         None => match by_default(&of.source)? {
             Place::Directory(dir) => dir,
