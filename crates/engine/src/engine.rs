@@ -390,12 +390,12 @@ impl<S: Store, C: Clock> Engine<S, C> {
         expect!(self.submit(Command::Note(write)).await?, Noted)
     }
 
-    /// Why an item is where it is, present workers included.
     /// Why a command would be refused, which retries, cancels, deletes or prioritises items.
     pub async fn forecast(&self, command: &Command) -> Result<(), Failure> {
         Ok(self.store.forecast(command, self.clock.now()).await??)
     }
 
+    /// Why an item is where it is, present workers included.
     pub async fn explain(&self, item: ItemId) -> Result<Option<Explanation>, Failure> {
         let now = self.clock.now();
         let Some(explained) = self.store.explain(item, now).await? else { return Ok(None) };

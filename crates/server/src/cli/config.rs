@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::exit::Stop;
 use super::serve::Flags;
 use crate::config::{Config, KEYS, Key, Layers};
 
@@ -56,8 +57,8 @@ enum Command {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let Command::Show { flags, origin } = &args.command;
-    let layers = flags.layers()?;
-    let config = Config::new(&layers)?;
+    let read = flags.layers().and_then(|layers| Ok((Config::new(&layers)?, layers)));
+    let (config, layers) = read.map_err(|error| Stop::usage(format!("{error:#}")))?;
     let mut out = std::io::stdout().lock();
     for (key, name) in KEYS.iter().flat_map(|key| names(key, &layers)) {
         // The directory that is worked out is shown too, unless there is a database instead.

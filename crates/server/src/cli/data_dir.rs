@@ -135,8 +135,20 @@ pub(super) fn is_running(pid: u32) -> bool {
 
 /// A directory to open a store in. It need not exist.
 pub(crate) fn to_open(path: &Path) -> anyhow::Result<RealDisk> {
-    let disk = RealDisk::open(path).map_err(|error| untouched(path, &error))?;
+    let disk = RealDisk::open(path).map_err(|error| unopened(path, &error))?;
     Ok(disk.patient(PATIENCE))
+}
+
+/// The same of a directory that was to be made if it is not there.
+fn unopened(path: &Path, error: &io::Error) -> anyhow::Error {
+    let is_denied = error.kind() == io::ErrorKind::PermissionDenied;
+    if is_denied && matches!(path.try_exists(), Ok(false)) {
+        return anyhow::anyhow!(
+            "{} cannot be made: permission denied; say with --data-dir where the store is to be",
+            path.display()
+        );
+    }
+    untouched(path, error)
 }
 
 /// What the system says about a path, with the path, once.
@@ -180,17 +192,33 @@ pub(crate) fn not_opened(path: &Path, error: &OpenError) -> anyhow::Error {
         | OpenError::Snapshot(SnapshotError::Format { .. }) => {
             anyhow::anyhow!("{dir}: {error}; use the newer program that wrote it")
         }
-        OpenError::Log(LogError::Damage(_))
-        | OpenError::Snapshot(SnapshotError::Foreign { .. }) => {
-            anyhow::anyhow!("{dir}: {error}; restore a backup")
-        }
+        _ if is_damage(error) => anyhow::anyhow!("{dir}: {error}; restore a backup"),
         _ => anyhow::anyhow!("{dir}: {error}"),
     }
+}
+
+/// Whether what is there is not what was written.
+pub(super) const fn is_damage(error: &OpenError) -> bool {
+    matches!(
+        error,
+        OpenError::Log(LogError::Damage(_)) | OpenError::Snapshot(SnapshotError::Foreign { .. })
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whoever_may_not_make_a_directory_is_not_sent_to_its_owner() {
+        let denied = io::Error::from(io::ErrorKind::PermissionDenied);
+        let said = unopened(Path::new("/nonexistent/state/windrow"), &denied).to_string();
+        let want = "/nonexistent/state/windrow cannot be made: permission denied; say with \
+                    --data-dir where the store is to be";
+        assert_eq!(said, want);
+        let said = unopened(&std::env::temp_dir(), &denied).to_string();
+        assert!(said.ends_with("run this as the user whose store it is"), "{said}");
+    }
 
     #[test]
     fn who_has_ended_is_no_longer_running() {

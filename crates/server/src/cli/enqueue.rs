@@ -320,6 +320,7 @@ async fn lines(target: &Target, args: &Args) -> anyhow::Result<()> {
             break;
         }
     }
+    let is_any_enqueued = !sum.outcomes.is_empty();
     if !args.reach.json {
         let parts = sum.outcomes.iter().map(|(outcome, count)| format!("{count} {outcome}"));
         let mut parts: Vec<String> = parts.collect();
@@ -332,7 +333,8 @@ async fn lines(target: &Target, args: &Args) -> anyhow::Result<()> {
         0 => Ok(()),
         refused => {
             let lines = counted(refused, "line");
-            let said = format!("{lines} refused; the others are enqueued");
+            let others = if is_any_enqueued { "the others are" } else { "nothing is" };
+            let said = format!("{lines} refused; {others} enqueued");
             Err(Stop::new(Exit::Partly, said).into())
         }
     }

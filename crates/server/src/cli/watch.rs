@@ -314,6 +314,7 @@ pub(super) fn view(args: &View) -> anyhow::Result<()> {
     let pairs = pairs.ok_or_else(|| Stop::usage("a view is narrowed by KEY:VALUE only"))?;
     with_target(&args.reach, async |target| {
         let (mut out, mut left, mut cursor) = (std::io::stdout().lock(), args.limit, None);
+        let mut is_empty = true;
         loop {
             let limit = left.min(200).to_string();
             let mut ask = Ask::get(&["views", &args.name]).with("limit", Some(limit));
@@ -322,6 +323,7 @@ pub(super) fn view(args: &View) -> anyhow::Result<()> {
             }
             let rows: Rows = target.read(ask.with("cursor", cursor.as_ref())).await?;
             left = left.saturating_sub(rows.rows.len());
+            is_empty &= rows.rows.is_empty();
             for row in rows.rows {
                 let row = Told::of(row)?;
                 if args.reach.json {
@@ -332,9 +334,14 @@ pub(super) fn view(args: &View) -> anyhow::Result<()> {
             }
             cursor = rows.next;
             if cursor.is_none() || left == 0 {
-                return Ok(());
+                break;
             }
         }
+        if is_empty {
+            let like = if pairs.is_empty() { "" } else { " that is like that" };
+            say(&format!("there is nothing in {}{like}", args.name));
+        }
+        Ok(())
     })
 }
 

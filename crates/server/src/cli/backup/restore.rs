@@ -10,13 +10,13 @@ use windrow_store::embedded::backup::{RESTORING, RewindError, rewind};
 use windrow_store::embedded::blobs::DIRECTORY;
 use windrow_store::embedded::disk::{Disk, LOCK_FILE, RealDisk};
 use windrow_store::embedded::overlay::Overlay;
-use windrow_store::embedded::{Checked, Embedded, Options, check, visit_log};
+use windrow_store::embedded::{Checked, Embedded, OpenError, Options, check, visit_log};
 
 use super::archive::{Archive, Chain, Kind, Point, kind, make_dir, open, sync_dir};
 use super::catalog::{Taken, take_up};
 use super::{Bar, at};
 use crate::cli::blobs;
-use crate::cli::data_dir::{holds_a_store, not_locked, not_opened, to_open, to_use};
+use crate::cli::data_dir::{holds_a_store, is_damage, not_locked, not_opened, to_open, to_use};
 use crate::documents::CATALOG;
 
 /// What a directory holds now.
@@ -70,7 +70,8 @@ async fn fill(
     moment: Option<Timestamp>,
 ) -> anyhow::Result<Restored> {
     copy(archive, chain, point, to)?;
-    must_reach(point, to, disk)?;
+    let from = archive.chain_dir(chain);
+    must_reach(point, (&from, to), disk)?;
     let reached = match moment {
         Some(moment) => rewind(disk, moment).map_err(|why| not_rewound(archive, point, why))?.at,
         None => point.time()?,
@@ -79,7 +80,7 @@ async fn fill(
         Some((of, name)) => Some((of.time()?, name)),
         None => None,
     };
-    let verified = verify(to, disk, catalog).await;
+    let verified = verify((&from, to), disk, catalog).await;
     // Between two backups a blob may have come and gone.
     let (checked, kept, catalog) = verified.map_err(|why| match moment {
         Some(_) => why.context("restore the moment of a backup instead; --list shows them"),
@@ -221,14 +222,19 @@ fn copy(archive: &Archive, chain: &Chain, point: &Point, to: &Path) -> anyhow::R
 }
 
 /// A log that lacks its end looks like one that ended earlier, but the backup knows better.
-fn must_reach(point: &Point, path: &Path, disk: &Arc<dyn Disk>) -> anyhow::Result<()> {
+fn must_reach(
+    point: &Point,
+    (from, to): (&Path, &Path),
+    disk: &Arc<dyn Disk>,
+) -> anyhow::Result<()> {
     let mut last = 0;
     let visited = visit_log(disk, |record| last = record.group);
-    let checked = visited.map_err(|why| not_opened(path, &why))?;
+    let checked = visited.map_err(|why| unopened(from, to, &why))?;
     anyhow::ensure!(
         last + 1 == point.sequence && !checked.torn,
-        "the backup is damaged: the log ends with group {last}, and should with {}; restore \
+        "{}: the backup is damaged: the log ends with group {last}, and should with {}; restore \
          another moment",
+        from.display(),
         point.sequence - 1
     );
     Ok(())
@@ -236,16 +242,16 @@ fn must_reach(point: &Point, path: &Path, disk: &Arc<dyn Disk>) -> anyhow::Resul
 
 /// Reads everything once: checksums, counts, the catalog, and the blobs that any of it refers to.
 async fn verify(
-    path: &Path,
+    (from, path): (&Path, &Path),
     disk: &Arc<dyn Disk>,
     catalog: Option<(Timestamp, &str)>,
 ) -> anyhow::Result<(Checked, u64, Option<Taken>)> {
     let whole = Overlay::over(Arc::clone(disk));
     whole.remove(RESTORING).map_err(at(path))?;
     let whole: Arc<dyn Disk> = Arc::new(whole);
-    let checked = check(&whole, Options::default()).map_err(|why| not_opened(path, &why))?;
+    let checked = check(&whole, Options::default()).map_err(|why| unopened(from, path, &why))?;
     let store = Embedded::open(Arc::new(Overlay::over(whole)), Options::default());
-    let store = store.map_err(|why| not_opened(path, &why))?;
+    let store = store.map_err(|why| unopened(from, path, &why))?;
     let bytes = blobs::to_read(path)?;
     let (kept, missing) = blobs::compare(&store.outgoing(), &bytes).await?;
     let mut faults: Vec<String> = checked.faults.iter().cloned().chain(missing).collect();
@@ -257,9 +263,20 @@ async fn verify(
     }
     anyhow::ensure!(
         faults.is_empty(),
-        "{}: what was restored is not whole, and is not used: {}",
-        path.display(),
+        "{}: the backup is not whole, and nothing is restored: {}",
+        from.display(),
         faults.join("; ")
     );
     Ok((checked, kept, taken))
+}
+
+/// Why what was copied cannot be opened. What is damaged is the backup, which is still there.
+fn unopened(from: &Path, to: &Path, why: &OpenError) -> anyhow::Error {
+    match is_damage(why) {
+        true => anyhow::anyhow!(
+            "{}: the backup is damaged: {why}; restore another moment, or another backup",
+            from.display()
+        ),
+        false => not_opened(to, why),
+    }
 }

@@ -3,8 +3,10 @@
 //! The file is written when the server listens and removed when it stops. One that was left behind
 //! by a server that was killed is recognised: either nobody holds the store, or another process.
 
-use std::io;
+use std::fs::{OpenOptions, Permissions};
+use std::io::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -37,7 +39,10 @@ impl Announced {
             rpc: rpc.map(|rpc| from_here(rpc).to_string()),
         };
         let (path, fresh) = (dir.join(ANNOUNCED), dir.join(format!("{ANNOUNCED}.new")));
-        std::fs::write(&fresh, serde_json::to_vec(&said)?)?;
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(&fresh)?;
+        // Also of one that a server left here which did not say so.
+        file.set_permissions(Permissions::from_mode(0o600))?;
+        file.write_all(&serde_json::to_vec(&said)?)?;
         std::fs::rename(&fresh, &path)?;
         Ok(Announced(path))
     }
@@ -86,6 +91,8 @@ mod tests {
         let everywhere = SocketAddr::from(([0, 0, 0, 0], 7117));
         let announced = Announced::at(&dir, "http", everywhere, None).expect("it is written");
         let by = |pid: u32| server_of(&dir, &format!("process {pid}")).map(|said| said.http);
+        let mode = dir.join(ANNOUNCED).metadata().expect("it is there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "as every file beside it");
         assert_eq!(by(std::process::id()).as_deref(), Some("http://127.0.0.1:7117"));
         assert_eq!(by(1), None, "a file that another one left behind");
         drop(announced);

@@ -239,10 +239,12 @@ fn queues(state: &State, paint: &Paint) -> Rows {
         ])
     });
     let head = vec!["QUEUE", "     DUE", " DELAYED", "PROCESSING", "  FAILED", "OLDEST", "PAUSED"];
-    let title = match look.queues.is_empty() {
-        true => "queues: none yet; `windrow enqueue QUEUE` makes one".to_owned(),
-        false => "queues".to_owned(),
+    let title = match (look.queues.is_empty(), state.filter.is_empty()) {
+        (true, true) => "queues: none yet; `windrow enqueue QUEUE` makes one",
+        (true, false) => "queues: the filter admits none",
+        (false, _) => "queues",
     };
+    let title = title.to_owned();
     Rows { title, head, widths, rows: rows.collect() }
 }
 

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use tokio_postgres::Client;
-use windrow_store::postgres::{Connector, Error};
+use windrow_store::postgres::{Address, Connector, Error};
 
 use crate::cli::exit::{Exit, Stop};
 use crate::cli::place::database;
@@ -63,6 +63,11 @@ pub(super) struct Source {
 impl Source {
     /// Opens the table at an address.
     pub(super) async fn open(url: &str) -> anyhow::Result<Source> {
+        if !Address::is_meant(url) {
+            let said = "--from takes the address of the older database, such as \
+                        postgres://user@host/database; nothing was written";
+            return Err(Stop::usage(said).into());
+        }
         let options = database(url).map_err(|error| Stop::usage(format!("--from: {error:#}")))?;
         let client = Connector::new(&options).map_err(unreached)?;
         let client = client.connect().await.map_err(unreached)?;

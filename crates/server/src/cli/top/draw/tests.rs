@@ -77,6 +77,10 @@ fn frames_are_as_they_were() {
     let mut empty = state();
     empty.look = Look { queues: vec![], stages: vec![], workers: vec![], items: vec![], ..look() };
     check("empty", &empty, 80, 24);
+    empty.filter = "queue:bluk".to_owned();
+    let frame = drawn(&empty, 80, 24);
+    assert!(frame.contains("queues: the filter admits none"), "{frame}");
+    assert!(!frame.contains("none yet"), "{frame}");
     let mut told = healthy();
     let lines = vec!["01 is failed".to_owned(), "a word ".repeat(30)];
     told.on(Event::Told { title: "item 01".to_owned(), lines });
