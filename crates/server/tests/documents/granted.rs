@@ -57,4 +57,11 @@ fn a_role_with_the_grants_of_the_page_has_documents_too() {
     let added = add(&server, "?name=a.md", "text/markdown", b"# A\n\nA lighthouse.\n");
     in_state(&server, &added, "live");
     assert_eq!(first(&server, "lighthouse"), Some(("a.md".to_owned(), 1)));
+
+    // To another role PostgreSQL does not show what the server is called.
+    psql("create role other login");
+    psql(&grants().replace("to windrow;", "to other;"));
+    let other = owner.replace("postgres@", "other@");
+    let all = said(&["token", "revoke", "--all", "--store", &other]);
+    assert!(all.contains("servers are at work on"), "{all}");
 }

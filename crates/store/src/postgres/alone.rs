@@ -22,16 +22,15 @@ const LEADING: &str = "select count(*) from windrow.leader \
      where leads_until > (extract(epoch from clock_timestamp()) * 1000)::bigint";
 
 impl Postgres {
-    /// Refuses while servers are at a store, which must be there. Behind a pooler one is known by
-    /// its leading, which lasts a little longer than it does.
+    /// Refuses while servers are at a store, which must be there. Those behind a pooler and those
+    /// of another role, whose names are not shown, are known by one of them leading, which seems to
+    /// last a little longer than it does.
     pub async fn ensure_unserved(options: &Options) -> Result<(), Error> {
         let pool = Pool::new(&options.clone().for_move())?;
         let client = pool.get().await?;
         migrate::ensure(&client, pool.address()).await?;
-        match pool.address().pooled {
-            true => ensure_none(&client, &pool, || step!(LEADING)).await,
-            false => ensure_alone(&client, &pool).await,
-        }
+        ensure_alone(&client, &pool).await?;
+        ensure_none(&client, &pool, || step!(LEADING)).await
     }
 }
 
