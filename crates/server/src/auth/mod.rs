@@ -32,6 +32,7 @@
 mod audit;
 mod book;
 mod caller;
+mod guarded;
 mod role;
 mod scoped;
 mod session;
@@ -40,7 +41,8 @@ mod token;
 pub(crate) use audit::{Audit, Entry, Outcome};
 pub(crate) use book::Book;
 pub(crate) use caller::{Caller, Denied, Targets};
+pub(crate) use guarded::Guarded;
 pub(crate) use role::Role;
-pub(crate) use scoped::{Guarded, Scoped};
+pub(crate) use scoped::Scoped;
 pub(crate) use session::SESSION_FOR_S;
 pub(crate) use token::{Fresh, Kept, Wanted};

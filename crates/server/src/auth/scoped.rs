@@ -18,7 +18,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 use windrow_core::change::Lease;
 use windrow_core::command::{
@@ -28,7 +27,7 @@ use windrow_core::command::{
 use windrow_core::explain::{Explanation, Reason};
 use windrow_core::find;
 use windrow_core::item::{State, Status};
-use windrow_core::note::{Expects, Note, OWN, WriteNote};
+use windrow_core::note::Note;
 use windrow_core::ports::{Count, Inspected, Store as _, Work};
 use windrow_core::rules::notify::EVERY_QUEUE;
 use windrow_core::settings::Settings;
@@ -40,9 +39,7 @@ use windrow_engine::{Failure, Job, SystemClock};
 
 use windrow_store::blobs::{BlobError, Blobs as _, Upload, UploadId};
 
-use super::session::Sealing;
-use super::token::random;
-use super::{Book, Caller, Denied};
+use super::{Book, Caller, Denied, Guarded};
 use crate::store::Queue;
 
 /// The tenant of whoever has none and names none.
@@ -50,58 +47,6 @@ const TENANT: &str = "default";
 
 /// Live items that are looked at together.
 const LIVE_SLICE: usize = 20;
-
-/// The queue, which nobody gets at but as somebody.
-#[derive(Debug)]
-pub(crate) struct Guarded {
-    queue: Arc<Queue>,
-    secret: [u8; 32],
-}
-
-impl Guarded {
-    /// Guards a queue, with a secret that all servers of its store share. A new one is only kept if
-    /// `keeps`: who looks at a store by hand has no use for it, and would leave something there.
-    pub(crate) async fn open(queue: Arc<Queue>, keeps: bool) -> Result<Guarded, Denied> {
-        let (shelf, name) = OWN;
-        loop {
-            let notes = queue.store().notes(shelf).await?;
-            let note = notes.iter().find(|note| *note.name == *name);
-            if let Some(secret) = note.and_then(|note| note.body.as_ref().try_into().ok()) {
-                return Ok(Guarded { queue, secret });
-            }
-            let secret = random::<32>()?;
-            if !keeps {
-                return Ok(Guarded { queue, secret });
-            }
-            let body = Some(secret.as_slice().into());
-            let expects = note.map_or(Expects::Nothing, |note| Expects::Version(note.version));
-            let write = WriteNote { shelf: shelf.into(), name: name.into(), expects, body };
-            match queue.note(write).await {
-                // Another server may have been faster; then it is that one's.
-                Ok(_) | Err(Failure::Refused(Refusal::Changed { .. })) => {}
-                Err(failure) => return Err(failure.into()),
-            }
-        }
-    }
-
-    /// The queue itself, for what the server does by itself and not for a caller.
-    pub(crate) fn for_the_server(&self) -> &Arc<Queue> {
-        &self.queue
-    }
-
-    /// What sessions are sealed with.
-    pub(super) fn sealing(&self) -> Sealing {
-        let key = Sha256::new().chain_update(self.secret).chain_update("session").finalize();
-        Sealing::new(key.into())
-    }
-
-    /// A number for each tenant that nobody can guess.
-    fn mask(&self, tenant: &str) -> u128 {
-        let hash = Sha256::new().chain_update(self.secret).chain_update(tenant).finalize();
-        let hash: [u8; 32] = hash.into();
-        u128::from_be_bytes(std::array::from_fn(|at| hash[at]))
-    }
-}
 
 /// The queue as one caller sees it.
 #[derive(Clone, Debug)]
@@ -116,7 +61,7 @@ pub(crate) struct Scoped {
 impl Scoped {
     pub(crate) fn new(guarded: &Guarded, book: &Arc<Book>, caller: Caller) -> Scoped {
         let mask = caller.tenant.as_deref().map_or(0, |tenant| guarded.mask(tenant));
-        Scoped { queue: Arc::clone(&guarded.queue), book: Arc::clone(book), caller, mask }
+        Scoped { queue: Arc::clone(guarded.for_the_server()), book: Arc::clone(book), caller, mask }
     }
 
     /// Who it is.
