@@ -12,7 +12,7 @@ use windrow_core::refusal::Refusal;
 
 use super::codec::record::{Image, tag};
 use super::codec::{Pack, Reader};
-use super::log::{Loc, LogError, RECORD_OVERHEAD, Space, Spares, Work};
+use super::log::{Loc, LogError, Position, RECORD_OVERHEAD, Space, Spares, Work};
 use super::snapshot::{Start, Writing};
 use super::tables::Tables;
 use super::{Embedded, Shared};
@@ -30,22 +30,33 @@ pub(crate) struct Keeper {
     snapshot: Option<Start>,
     task: Task,
     way: Way,
-    /// The last thing that could not be done; it is tried again.
-    pub(crate) trouble: Option<String>,
-    /// Steps to go before reclaim is tried again.
+    verdict: Option<Verdict>,
+    /// Why there could be no further spare, or no space be reclaimed; it is tried again.
+    trouble: Option<String>,
+    /// Why there could be no snapshot; it is tried again.
+    no_snapshot: Option<String>,
+    /// Steps to go before that is.
     rest: u32,
 }
 
 /// Whether spares make room on a full disk for a snapshot, without which no space is reclaimed.
 #[derive(Debug)]
 enum Way {
-    /// They need not.
-    Open,
-    Made,
-    /// Even so there was not room enough; steps to go before it is tried again.
-    InVain {
-        rest: u32,
+    Shut,
+    /// They do if there is not room enough, for a snapshot of about so many bytes.
+    Wanted {
+        bytes: u64,
     },
+    Made,
+}
+
+/// Whether it is worth it to reclaim the oldest segment of a full disk.
+#[derive(Clone, Copy, Debug)]
+struct Verdict {
+    segment: u32,
+    /// Items there were then. With fewer of them it may become worth it.
+    items: usize,
+    is_worth_it: bool,
 }
 
 #[derive(Debug)]
@@ -74,6 +85,7 @@ struct Candidate {
     at: Loc,
     tag: u8,
     of: u128,
+    bytes: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -86,7 +98,16 @@ enum Moved {
 
 impl Keeper {
     pub(crate) fn new(spares: Spares, snapshot: Option<Start>) -> Keeper {
-        Keeper { spares, snapshot, task: Task::Idle, way: Way::Open, trouble: None, rest: 0 }
+        Keeper {
+            spares,
+            snapshot,
+            task: Task::Idle,
+            way: Way::Shut,
+            verdict: None,
+            trouble: None,
+            no_snapshot: None,
+            rest: 0,
+        }
     }
 
     /// Where the last snapshot begins, if there is one.
@@ -94,25 +115,27 @@ impl Keeper {
         self.snapshot.as_ref()
     }
 
-    /// A snapshot did not find room.
-    fn make_way(&mut self) {
-        self.way = match self.way {
-            Way::Open | Way::InVain { rest: 0 } => {
-                self.spares.give_way();
-                Way::Made
-            }
-            Way::Made => {
-                self.spares.resume();
-                Way::InVain { rest: REST }
-            }
-            Way::InVain { rest } => Way::InVain { rest: rest - 1 },
-        };
+    /// A snapshot did not find room. Says whether there may be some now.
+    fn make_way(&mut self) -> bool {
+        let way = std::mem::replace(&mut self.way, Way::Made);
+        if let Way::Wanted { bytes } = way {
+            self.spares.give_way(bytes);
+            return true;
+        }
+        self.shut_way();
+        self.rest = REST;
+        false
     }
 
-    /// There was room for a snapshot, or there is room again.
-    fn open_way(&mut self) {
+    /// No snapshot waits for room.
+    fn shut_way(&mut self) {
         self.spares.resume();
-        self.way = Way::Open;
+        self.way = Way::Shut;
+    }
+
+    /// What could not be done last time, if anything.
+    pub(crate) fn trouble(&self) -> Option<&String> {
+        self.no_snapshot.as_ref().or(self.trouble.as_ref())
     }
 
     /// The first segment that a recovery needs.
@@ -150,7 +173,7 @@ impl Embedded {
 
     /// What housekeeping could not do last time, if anything. It tries again.
     pub fn trouble(&self) -> Option<String> {
-        self.shared.keeper.lock().trouble.clone()
+        self.shared.keeper.lock().trouble().cloned()
     }
 }
 
@@ -198,26 +221,73 @@ impl Shared {
         };
         let grown = place(position.segment, position.offset).saturating_sub(since);
         let last = keeper.snapshot.as_ref().map_or(0, |start| start.bytes);
+        if keeper.rest > 0 {
+            keeper.rest -= 1;
+            return false;
+        }
+        let is_full = keeper.spares.space() != Space::Plenty;
+        if !is_full {
+            keeper.no_snapshot = None;
+        }
+        // On a full disk less is worth it, but not to write all of it again for little.
+        let is_wanted = is_full
+            && oldest < position.segment
+            && total > 2 * live
+            && self.is_worth_it(keeper, oldest, position);
+        match (&keeper.way, is_wanted) {
+            (Way::Shut, true) => {
+                let bytes = self.tables.lock().image_bytes();
+                keeper.way = Way::Wanted { bytes };
+            }
+            (_, true) => {}
+            (_, false) => keeper.shut_way(),
+        }
         if grown > self.options.snapshot_bytes.max(2 * last) {
             return self.begin_snapshot(keeper);
         }
-        // On a full disk everything that can be freed is worth its while.
-        let is_full = keeper.spares.space() != Space::Plenty;
-        let slack = if is_full { 0 } else { self.options.slack_bytes };
-        if !is_full {
-            keeper.open_way();
-        }
-        if total <= 2 * live + slack || oldest >= position.segment {
-            return false;
-        }
-        if keeper.rest > 0 {
-            keeper.rest -= 1;
+        let is_due = total > 2 * live + self.options.slack_bytes;
+        if oldest >= position.segment || !is_due && !is_wanted {
             return false;
         }
         if oldest < keeper.needed_from() || is_planted(Bug::DropBeforeSnapshot) {
             return self.begin_move(keeper, oldest);
         }
-        (is_full || grown > segment) && self.begin_snapshot(keeper)
+        (is_wanted || grown > segment) && self.begin_snapshot(keeper)
+    }
+
+    /// Whether less than half of a segment lives, and that finds room above one whole segment, so
+    /// that commands never lack what moving takes.
+    fn is_worth_it(&self, keeper: &mut Keeper, segment: u32, end: Position) -> bool {
+        let items = self.tables.lock().items();
+        let known = keeper.verdict.filter(|known| {
+            known.segment == segment && (known.is_worth_it || items > known.items / 16 * 15)
+        });
+        if let Some(known) = known {
+            return known.is_worth_it;
+        }
+        let living = self.candidates(segment).map(|records| self.living_bytes(&records));
+        let sizes = [segment, end.segment].map(|number| self.segments.get(number));
+        let is_worth_it = match (living, sizes) {
+            (Ok(living), [Ok(whole), Ok(current)]) => {
+                let left = u64::from(current.bytes().saturating_sub(end.offset));
+                let room = (left + keeper.spares.prepared_bytes())
+                    .saturating_sub(self.options.segment_bytes.into());
+                living <= u64::from(whole.bytes()) / 2 && living <= room
+            }
+            _ => false,
+        };
+        keeper.verdict = Some(Verdict { segment, items, is_worth_it });
+        is_worth_it
+    }
+
+    /// How many bytes of records live, and take when they are moved.
+    fn living_bytes(&self, records: &[Candidate]) -> u64 {
+        let each = |some: &[Candidate]| {
+            let tables = self.tables.lock();
+            let living = some.iter().filter(|record| tables.lives(record).unwrap_or(true));
+            living.map(|record| u64::from(record.bytes) + 2 * RECORD_OVERHEAD as u64).sum::<u64>()
+        };
+        records.chunks(SLICE).map(each).sum()
     }
 
     fn begin_snapshot(&self, keeper: &mut Keeper) -> bool {
@@ -227,11 +297,11 @@ impl Shared {
                 keeper.task = Task::Snapshot(Box::new(writing));
                 true
             }
+            Err(error) if error.kind() == std::io::ErrorKind::StorageFull => {
+                self.snapshot_failed(keeper, &error)
+            }
             Err(error) => {
-                keeper.trouble = Some(format!("no snapshot: {error}"));
-                if error.kind() == std::io::ErrorKind::StorageFull {
-                    keeper.make_way();
-                }
+                keeper.no_snapshot = Some(format!("no snapshot: {error}"));
                 false
             }
         }
@@ -243,49 +313,60 @@ impl Shared {
                 keeper.task = Task::Snapshot(Box::new(writing));
                 return false;
             }
-            match writing.publish(&*self.disk) {
+            return match writing.publish(&*self.disk) {
                 Ok(start) => {
                     keeper.snapshot = Some(start);
-                    keeper.open_way();
+                    keeper.no_snapshot = None;
+                    keeper.shut_way();
+                    true
                 }
                 Err(error) => self.snapshot_failed(keeper, &error),
-            }
-            return true;
+            };
         }
         let blocks = writing.slice(&self.tables.lock());
         match writing.write(&blocks) {
-            Ok(()) => keeper.task = Task::Snapshot(Box::new(writing)),
+            Ok(()) => {
+                keeper.task = Task::Snapshot(Box::new(writing));
+                true
+            }
             Err(error) => self.snapshot_failed(keeper, &error),
         }
-        true
     }
 
     /// A snapshot that cannot be written is given up; the one before it still counts. A failed
-    /// sync is another matter: what the disk says from then on is not to be trusted.
-    fn snapshot_failed(&self, keeper: &mut Keeper, error: &std::io::Error) {
-        if error.kind() == std::io::ErrorKind::StorageFull {
-            keeper.trouble = Some(format!("no snapshot: {error}"));
-            let _it_is_unfinished = self.disk.remove("snapshot.tmp");
-            keeper.make_way();
-        } else {
+    /// sync is another matter: what the disk says from then on is not to be trusted. Says whether
+    /// there may be room for another one now.
+    fn snapshot_failed(&self, keeper: &mut Keeper, error: &std::io::Error) -> bool {
+        if error.kind() != std::io::ErrorKind::StorageFull {
             self.poison(&format!("snapshot: {error}"));
+            return false;
         }
+        keeper.no_snapshot = Some(format!("no snapshot: {error}"));
+        let _it_is_unfinished = self.disk.remove("snapshot.tmp");
+        keeper.make_way()
     }
 
-    fn begin_move(&self, keeper: &mut Keeper, segment: u32) -> bool {
+    /// The records of a segment that may live.
+    fn candidates(&self, segment: u32) -> Result<Vec<Candidate>, LogError> {
         let mut records = Vec::new();
         let walked = self.segments.verify_segment(segment, None, |group| {
             for record in group.records() {
                 let (at, record) = record.map_err(LogError::from)?;
                 if let Some(of) = owner_of(record.tag, record.bytes) {
-                    records.push(Candidate { at, tag: record.tag, of });
+                    let bytes = record.bytes.len() as u32;
+                    records.push(Candidate { at, tag: record.tag, of, bytes });
                 }
             }
             Ok::<(), LogError>(())
         });
-        if let Err(error) = walked {
-            return self.move_failed(keeper, &Stuck::from(error));
-        }
+        walked.map(|_| records)
+    }
+
+    fn begin_move(&self, keeper: &mut Keeper, segment: u32) -> bool {
+        let records = match self.candidates(segment) {
+            Ok(records) => records,
+            Err(error) => return self.move_failed(keeper, &Stuck::from(error)),
+        };
         keeper.task = Task::Move(Moving {
             segment,
             records,

@@ -412,7 +412,18 @@ impl Tables {
     pub(crate) fn live_bytes(&self) -> u64 {
         let (count, bytes) = self.bodies;
         let each = bytes.checked_div(count).unwrap_or(400) + 120;
-        (self.slab.live() + self.history.len()) as u64 * each
+        self.items() as u64 * each
+    }
+
+    /// How many items there are, live and ended.
+    pub(crate) fn items(&self) -> usize {
+        self.slab.live() + self.history.len()
+    }
+
+    /// Roughly, and rather too much, how many bytes a snapshot takes.
+    pub(crate) fn image_bytes(&self) -> u64 {
+        let (live, ended) = (self.slab.live() as u64, self.history.len() as u64);
+        (16 << 10) + live * 128 + ended * 32 + self.requests.len() as u64 * 64
     }
 
     /// Roughly how much memory the live and ended items take.

@@ -38,7 +38,7 @@ impl Embedded {
         vitals.room = self.room();
         // The keeper is busy while it works; what it has to say can wait until the next look.
         if let Some(keeper) = self.shared.keeper.try_lock() {
-            vitals.warnings.extend(keeper.trouble.clone());
+            vitals.warnings.extend(keeper.trouble().cloned());
         }
         Ok(vitals)
     }

@@ -4,7 +4,7 @@
 use std::io::Write as _;
 use std::sync::Arc;
 
-use windrow_core::command::{Command, Grant, Outcome};
+use windrow_core::command::{Claim, Command, Grant, Outcome};
 use windrow_core::ports::Work;
 use windrow_core::refusal::Full;
 use windrow_core::trail::Class;
@@ -115,26 +115,38 @@ fn enqueues_resume_as_soon_as_there_is_room_for_some_of_a_segment() {
     assert_eq!(before.difference(&dumped(&disk.crash(), "after a crash")), None);
 }
 
-/// Whatever its size: it stayed closed for good where the disk was full before the log had grown
-/// enough for a snapshot or for space to be reclaimed, and where a spare took what a snapshot
-/// needed.
-#[test]
-fn a_full_disk_takes_items_again_once_they_have_gone() {
+/// In the proportions of the defaults, a 256th of their size.
+fn small() -> Options {
     let segment = 256 << 10;
-    let options = Options {
+    Options {
         segment_bytes: segment,
         reserve_segments: 2,
         snapshot_bytes: 8 * u64::from(segment),
         slack_bytes: 4 * u64::from(segment),
         seed: Some(1),
         ..Options::default()
-    };
-    let bytes = 8_000;
-    let late = Timestamp(8 * 24 * 3_600_000);
-    // At least room for a snapshot beside the reserve.
-    for extra in (1..32).map(|thirds| thirds * u64::from(segment) / 3) {
+    }
+}
+
+/// A disk that is full with so many thirds of a segment beside the reserve: at least with room for
+/// a snapshot.
+fn sizes() -> impl Iterator<Item = u64> {
+    (1..32).map(|thirds| thirds * u64::from(small().segment_bytes) / 3)
+}
+
+fn opened(disk: &SimDisk) -> Stepped {
+    Stepped::open(Arc::new(disk.clone()), small()).unwrap()
+}
+
+/// Whatever its size: it stayed closed for good where the disk was full before the log had grown
+/// enough for a snapshot or for space to be reclaimed, and where a spare took what a snapshot
+/// needed.
+#[test]
+fn a_full_disk_takes_items_again_once_they_have_gone() {
+    let (bytes, days) = (8_000, 8 * 24 * 3_600_000);
+    for extra in sizes() {
         let (disk, now) = (SimDisk::new(5), SimClock::default().now());
-        let store = Stepped::open(Arc::new(disk.clone()), options.clone()).unwrap();
+        let store = opened(&disk);
         keep(&store);
         disk.set_capacity(Some(disk.used() + extra));
         fill(&store, bytes, now);
@@ -142,7 +154,7 @@ fn a_full_disk_takes_items_again_once_they_have_gone() {
             complete(&store, &grant, now);
             keep(&store);
         }
-        let later = Timestamp(now.0 + late.0);
+        let later = Timestamp(now.0 + days);
         loop {
             match ask(&store, Command::Sweep { limit: 10 }, later).unwrap() {
                 Answer::Swept(swept) if swept.more => keep(&store),
@@ -158,8 +170,59 @@ fn a_full_disk_takes_items_again_once_they_have_gone() {
             added.unwrap_or_else(|why| panic!("{again}: {why} with {extra} bytes, {trouble:?}"));
             keep(&store);
         }
-        let after = Stepped::open(Arc::new(disk.crash()), options.clone()).unwrap();
+        let after = opened(&disk.crash());
         assert_eq!(dump(&store).unwrap().difference(&dump(&after).unwrap()), None);
+    }
+}
+
+/// What is freed for a snapshot may be taken by whoever fills the disk, and what lives in every
+/// segment is not worth moving: all that was taken in can be done all the same.
+#[test]
+fn a_full_disk_keeps_its_reserve_whoever_takes_what_is_freed() {
+    let (bytes, extras) = (8_000, sizes().step_by(3));
+    for (extra, lives_on) in extras.flat_map(|extra| [(extra, 2), (extra, 5)]) {
+        let (disk, now) = (SimDisk::new(6), SimClock::default().now());
+        let store = opened(&disk);
+        keep(&store);
+        disk.set_capacity(Some(disk.used() + extra));
+        let mut taken = 0;
+        loop {
+            let mut item = plain(bytes);
+            if taken % lives_on != 0 {
+                item.body.queue = "kept".into();
+            }
+            if enqueue(&store, item, now).is_err() {
+                break;
+            }
+            taken += 1;
+            store.store.keep_step();
+        }
+        let neighbour = || {
+            (0..500).for_each(|_| {
+                keep(&store);
+                disk.set_capacity(Some(disk.used()));
+            })
+        };
+        neighbour();
+        for queue in ["q", "kept"] {
+            let claim = || Command::Claim(Claim::new("w", queue, 3));
+            let granted = || match ask(&store, claim(), now).unwrap() {
+                Answer::Claimed(grant) => grant,
+                other => panic!("{other:?} with {extra} bytes, {lives_on}"),
+            };
+            let mut failed = 0;
+            while let Some(grant) = granted() {
+                // As much as a segment holds, and the rest as little as can be.
+                if queue == "q" && failed < 60 {
+                    failed += fail_all(&store, &grant, now).unwrap();
+                } else {
+                    complete(&store, &grant, now);
+                }
+                keep(&store);
+                disk.set_capacity(Some(disk.used()));
+            }
+            neighbour();
+        }
     }
 }
 
@@ -196,8 +259,8 @@ fn when_the_reserve_is_used_up_too_commands_are_refused_and_the_store_lives_on()
     check_the_rest_goes_on(&store, now);
 }
 
-fn claim_of(max: usize) -> windrow_core::command::Claim {
-    windrow_core::command::Claim::new("w", "q", max)
+fn claim_of(max: usize) -> Claim {
+    Claim::new("w", "q", max)
 }
 
 fn fail_all(store: &Stepped, grant: &Grant<Work>, now: Timestamp) -> Result<usize, Refusal> {

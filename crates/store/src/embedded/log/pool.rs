@@ -279,13 +279,20 @@ impl Pool {
             && self.state.lock().ready.len() < self.options.spares_max
     }
 
-    /// Lets the smallest spare go, on a disk that has no room for something else.
-    pub(super) fn take_spare(&self) -> Option<Spare> {
+    /// Takes out the smallest spare of so many bytes, if a segment is ready beside it.
+    pub(super) fn take_spare(&self, bytes: u64) -> Option<Spare> {
         let mut state = self.state.lock();
-        let spare = state.ready.pop();
-        state.blocked |= spare.is_some();
+        state.next.as_ref()?;
+        let at = state.ready.iter().rposition(|spare| u64::from(spare.bytes) >= bytes)?;
+        let spare = state.ready.remove(at);
+        state.blocked = true;
         self.settle(state);
-        spare
+        Some(spare)
+    }
+
+    /// The bytes of the next segment and of all spares.
+    pub(super) fn prepared_bytes(&self) -> u64 {
+        self.prepared.load(Ordering::Acquire)
     }
 
     /// An empty file of a name that no restart keeps.

@@ -70,6 +70,8 @@ pub struct Spares {
     filling: Option<Filling>,
     /// No further spare is begun: something else needs the room.
     gives_way: bool,
+    /// A spare went for that, and no other has come since.
+    lacks_one: bool,
 }
 
 #[derive(Debug)]
@@ -81,7 +83,7 @@ struct Filling {
 
 impl Spares {
     pub(super) fn new(pool: Arc<Pool>) -> Spares {
-        Spares { pool, filling: None, gives_way: false }
+        Spares { pool, filling: None, gives_way: false, lacks_one: false }
     }
 
     /// Does one small piece of preparation. An error is a failed sync of the directory or of a
@@ -102,19 +104,31 @@ impl Spares {
         }
     }
 
-    /// Leaves room on a full disk to what will free more than it takes, until [`Spares::resume`]:
-    /// what was begun of a spare goes, and one that is ready.
-    pub fn give_way(&mut self) {
+    /// Leaves so much room on a full disk to what will free more than it takes, until
+    /// [`Spares::resume`]: what was begun of a spare goes, and one that is ready if that is too
+    /// little. No second one goes before there is another: somebody else may have taken the room.
+    pub fn give_way(&mut self, bytes: u64) {
         self.gives_way = true;
-        let begun = self.filling.take().map(|filling| filling.spare);
-        for spare in begun.into_iter().chain(self.pool.take_spare()) {
+        let mut freed = 0;
+        if let Some(Filling { spare, written, .. }) = self.filling.take() {
+            freed = u64::from(written);
             self.pool.discard(spare);
+        }
+        if freed < bytes && !self.lacks_one {
+            let spare = self.pool.take_spare(bytes - freed);
+            self.lacks_one = spare.is_some();
+            spare.into_iter().for_each(|spare| self.pool.discard(spare));
         }
     }
 
     /// Goes on making spares.
     pub fn resume(&mut self) {
         self.gives_way = false;
+    }
+
+    /// The bytes of the next segment and of all spares.
+    pub fn prepared_bytes(&self) -> u64 {
+        self.pool.prepared_bytes()
     }
 
     /// How much room is left.
@@ -132,7 +146,7 @@ impl Spares {
         let name = segment.name.clone();
         match Arc::try_unwrap(segment) {
             Ok(Segment { file, bytes, .. }) if self.pool.wants_recycled(bytes) => {
-                self.pool.add(Spare { name, file, bytes })?;
+                self.add(Spare { name, file, bytes })?;
                 Ok(Dropped::Recycled)
             }
             _ => {
@@ -172,14 +186,14 @@ impl Spares {
             filling.unsynced = 0;
         }
         if end == bytes {
-            return self.pool.add(filling.spare);
+            return self.add(filling.spare);
         }
         self.filling = Some(filling);
         Ok(())
     }
 
     /// Makes a spare of as much as a full disk had room for, so that nobody waits for a whole one.
-    fn finish_small(&self, filling: Filling) -> Result<(), LogError> {
+    fn finish_small(&mut self, filling: Filling) -> Result<(), LogError> {
         let spare = Spare { bytes: filling.written, ..filling.spare };
         // What was begun of the next slice goes back to the disk.
         let cut = spare.file.set_len(spare.bytes.into()).and_then(|()| spare.file.sync());
@@ -188,6 +202,11 @@ impl Spares {
             self.pool.discard(spare);
             return Err(LogError::Io { file, op: Op::Write, source });
         }
+        self.add(spare)
+    }
+
+    fn add(&mut self, spare: Spare) -> Result<(), LogError> {
+        self.lacks_one = false;
         self.pool.add(spare)
     }
 }
