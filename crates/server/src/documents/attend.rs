@@ -85,17 +85,16 @@ impl Documents {
             items.into_iter().map(|seen| (seen.item.id, seen.item.state)).collect();
         let mut unattended = Vec::new();
         for document in some {
-            let found = noted(&document).and_then(|item| items.get(&item));
-            match found {
-                None => unattended.push(document),
-                // Whoever builds it publishes it before the item ends: if nobody did by now,
-                // nobody will.
-                Some(State::Done(End::Completed)) => {
-                    let catalog = &opened.catalog;
-                    let now = catalog.document(&document.scope.tenant, document.id).await?;
-                    unattended.extend(now.filter(is_unfinished));
-                }
-                Some(_) => {}
+            let Some(item) = noted(&document) else {
+                unattended.push(document);
+                continue;
+            };
+            // Whoever builds it publishes it before the item ends: if nobody did by now, nobody
+            // will. What did not end well is left alone, and so is what is past its keeping: nobody
+            // knows how that ended.
+            if items.get(&item) == Some(&State::Done(End::Completed)) {
+                let now = opened.catalog.document(&document.scope.tenant, document.id).await?;
+                unattended.extend(now.filter(is_unfinished));
             }
         }
         Ok(unattended)
@@ -156,6 +155,11 @@ impl Documents {
             return Ok(false);
         }
         let file = BlobRef { hash: newest.content.hash, len: newest.content.bytes };
+        // Another server may have begun at the same time.
+        let now = catalog.document(tenant, document.id).await?;
+        if now.is_none_or(|now| noted(&now) != noted(document) || !is_unfinished(&now)) {
+            return Ok(false);
+        }
         match known(queue, &Arc::from(tenant.as_str()), file).await {
             Ok(()) => {}
             Err(NotKept::Blobs(BlobError::Gone | BlobError::NotFound)) => {

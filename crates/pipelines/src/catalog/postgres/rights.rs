@@ -21,8 +21,9 @@ pub struct Rights {
 }
 
 const RIGHTS: &str = "select quote_ident(current_user), \
-       to_regnamespace('windrow_catalog') is not null, \
-       has_database_privilege(current_database(), 'create'), \
+       to_regclass('windrow_catalog.migrations') is not null, \
+       coalesce(has_schema_privilege(to_regnamespace('windrow_catalog'), 'create'), \
+         has_database_privilege(current_database(), 'create')), \
        coalesce(has_schema_privilege(to_regnamespace('windrow_catalog'), 'usage'), false) \
          and not exists (select from pg_class \
            where relnamespace = to_regnamespace('windrow_catalog') and relkind = 'r' \
@@ -39,8 +40,15 @@ pub async fn rights(client: &Client) -> Result<Rights, CatalogError> {
 
 /// Whether anything was put into a catalog that is there: `windrow migrate` makes an empty one.
 pub async fn is_begun(client: &Client) -> Result<bool, CatalogError> {
-    let tables = TABLES.iter().filter(|table| !table.is_always_there());
+    let there = "select relname::text from pg_class \
+         where relnamespace = to_regnamespace('windrow_catalog') and relkind = 'r'";
+    let there = client.query_typed(there, &[]).await.map_err(Trouble::Theirs)?;
+    let there: Vec<&str> = there.iter().map(|row| row.get(0)).collect();
+    // One that an older version made lacks some.
+    let tables =
+        TABLES.iter().filter(|table| !table.is_always_there() && there.contains(&table.name));
     let holds = tables.map(|table| format!("exists (select from windrow_catalog.{})", table.name));
-    let sql = format!("select {}", holds.collect::<Vec<_>>().join(" or "));
+    let sql =
+        format!("select {}", holds.chain(["false".to_owned()]).collect::<Vec<_>>().join(" or "));
     Ok(client.query_typed_one(&sql, &[]).await.map_err(Trouble::Theirs)?.get(0))
 }
