@@ -29,9 +29,14 @@ impl Postgres {
         let pool = Pool::new(&options.clone().for_move())?;
         let client = pool.get().await?;
         migrate::ensure(&client, pool.address()).await?;
-        ensure_alone(&client, &pool).await?;
-        ensure_none(&client, &pool, || step!(LEADING)).await
+        ensure_unserved(&client, &pool).await
     }
+}
+
+/// The same of a store that is there.
+pub(super) async fn ensure_unserved(client: &Used, pool: &Pool) -> Result<(), Error> {
+    ensure_alone(client, pool).await?;
+    ensure_none(client, pool, || step!(LEADING)).await
 }
 
 /// Refuses while servers are connected. One that was just stopped is given a moment. Behind a

@@ -15,7 +15,7 @@ use windrow_core::note::Note;
 use windrow_core::ports::{Now, Store as _, StoreError};
 use windrow_core::{Body, Change, Item, ItemId, LeaseId, RequestId, Timestamp};
 
-use super::alone::{LONER_NAME, ensure_alone};
+use super::alone::{LONER_NAME, ensure_alone, ensure_unserved};
 use super::desk::Desk;
 use super::load::{Loading, unpack};
 use super::loaded::Granted;
@@ -47,6 +47,8 @@ impl Postgres {
         health::begin(&client, options.accept_no_fsync).await.map_err(wrong)?;
         ensure_alone(&client, &pool).await.map_err(wrong)?;
         mark::make(client.client_mut(), &pool.address().shown(), tag).await?;
+        // Whoever opened it before the mark was there does not know of it.
+        ensure_unserved(&client, &pool).await.map_err(wrong)?;
         drop(client);
         opened(options).await
     }
@@ -56,7 +58,7 @@ impl Postgres {
         let options = Options { migrate: false, ..options.for_move() };
         let store = opened(options).await?;
         let client = store.shared.pool.get().await.map_err(StoreError::from)?;
-        let alone = ensure_alone(&client, &store.shared.pool).await;
+        let alone = ensure_unserved(&client, &store.shared.pool).await;
         alone.map_err(|error| MoveError::Place(error.to_string()))?;
         drop(client);
         Ok(store)
