@@ -21,7 +21,15 @@ from ._parts import parts_of
 from ._repeat import AWAY_S, EMPTY_S, Rests
 from .answers import Grant, Progress, Refused, Settled
 from .client import Client, Cut
-from .errors import Invalid, LeaseLost, NotFound, Overloaded, Unavailable, WindrowError
+from .errors import (
+    Invalid,
+    LeaseLost,
+    NotFound,
+    Overloaded,
+    Unavailable,
+    Unreachable,
+    WindrowError,
+)
 from .job import Job
 from .outcomes import Fail, Outcome, Release
 
@@ -65,7 +73,7 @@ class Slots(Protocol):
 
 
 class _Away:
-    """Says once that the server does not answer, and once that it does again."""
+    """Says once that the server does not answer, or has no work, and once that it is back."""
 
     def __init__(self, server: str) -> None:
         self._server = server
@@ -73,13 +81,15 @@ class _Away:
         self.is_said = False
 
     def missed(self, why: WindrowError) -> None:
-        # A server that has too much to do is there.
-        if isinstance(why, Overloaded):
-            return
+        # Whoever answers that it cannot is there.
+        if isinstance(why, Unreachable):
+            self.say("%s does not answer, asking again: %s", why)
+
+    def say(self, text: str, why: WindrowError) -> None:
         with self._lock:
             if not self.is_said:
                 self.is_said = True
-                log.warning("%s does not answer, asking again: %s", self._server, why)
+                log.warning(text, self._server, why)
 
     def answered(self) -> None:
         with self._lock:
@@ -215,20 +225,14 @@ class Engine:
         id = named(None)
         wait = 0.0 if self._drain else self.plan.wait_s
         call = self._claim_call(room, wait if wait_s is None else wait_s, id)
-        away, rests = False, Rests(AWAY_S)
+        rests = Rests(AWAY_S)
         while True:
             try:
-                grant = self._ask(call, CLAIM_WITHIN_S, cut=self._cut)
-                if away:
-                    log.info("%s is back", self.client.server)
-                return grant
+                return self._ask(call, CLAIM_WITHIN_S, cut=self._cut)
             except Cut.Off:
                 break
             except (Unavailable, Overloaded) as why:
-                # That it does not answer is said already.
-                if not away and not self._away.is_said:
-                    log.warning("no work from %s, asking again: %s", self.client.server, why)
-                    away = True
+                self._away.say("no work from %s, asking again: %s", why)
                 if self._cut.waits(rests.after_error(why)):
                     break
             except WindrowError as why:
