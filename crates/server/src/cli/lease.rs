@@ -34,7 +34,7 @@ Examples:
 
 To run a command for every item, use `windrow work`, which renews and settles by itself.")]
 pub(super) struct Claim {
-    /// The queues to take from; all but documents if none is named.
+    /// The queues to take from; all but Windrow's own if none is named.
     #[arg(value_name = "QUEUE", add = super::complete::queues())]
     queues: Vec<String>,
     /// How many items at most.

@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use windrow_client::http::Client;
 use windrow_client::worker::default_name;
 use windrow_core::LeaseId;
-use windrow_core::command::{Claim, DOCUMENTS, Outcome};
+use windrow_core::command::{BY_NAME_ONLY, Claim, DOCUMENTS, Outcome};
 use windrow_core::queue::{Error, Queue, Refused, Work};
 use windrow_core::trail::Ending;
 
@@ -71,7 +71,7 @@ pub(super) struct Args {
     /// The command that does one item, with its arguments.
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<String>,
-    /// The queues to take from; all but documents if none is named.
+    /// The queues to take from; all but Windrow's own if none is named.
     #[arg(long = "queue", value_name = "QUEUE", add = super::complete::queues())]
     queues: Vec<String>,
     /// How many items at once.
@@ -123,7 +123,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         return Err(Stop::usage(format!("{why}; nothing was claimed")).into());
     }
     if args.queues.is_empty() {
-        say(&format!("takes from all queues but {DOCUMENTS}; name some with --queue"));
+        let own = BY_NAME_ONLY.join(" and ");
+        say(&format!("takes from all queues but {own}; name some with --queue"));
     }
     if args.queues.iter().any(|name| name == DOCUMENTS) {
         let why = "what waits in documents are stages of documents, which `windrow worker` does";

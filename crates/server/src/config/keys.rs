@@ -218,7 +218,7 @@ pub(crate) const KEYS: &[Key] = &[
     secret("workers.secret", "who says this may run the declared workers; 32 characters or more"),
     list(
         "workers.NAME.queues",
-        "the queues that this worker takes from; all but documents if none is named",
+        "the queues that this worker takes from; all but Windrow's own if none is named",
     ),
     list("workers.NAME.kinds", "the kinds of items that it takes; all if none is named"),
     list("workers.NAME.stages", "the stages that it does; all if none is named"),

@@ -99,8 +99,8 @@ fn idle_connections_do_not_hold_a_stop_up_and_a_second_signal_ends_what_does() {
     let mut server = Server::start(&data.0);
     let _busy = held_up(&server);
     // Twice at once, as GNU `timeout` does, is once.
-    server.signal("-TERM");
-    server.signal("-TERM");
+    let pid = server.process.child.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid, &pid]).status().unwrap().success());
     while server.get("/readyz").status != 503 {}
     server.signal("-INT");
     assert!(server.process.child.wait().unwrap().success());
