@@ -122,6 +122,8 @@ pub(super) fn apt_install(package: &str) -> anyhow::Result<()> {
     let apt_get = || {
         let mut command = Command::new(if is_root { "env" } else { "sudo" });
         command.args(["DEBIAN_FRONTEND=noninteractive", "apt-get", "--quiet", "--yes"]);
+        // Another one may be at it, as on a machine that has just been made.
+        command.args(["--option", "DPkg::Lock::Timeout=300"]);
         command
     };
     cargo::run(apt_get().arg("update"))?;
