@@ -134,6 +134,7 @@ fn known_field(text: &str) -> &'static str {
         "stage",
         "tenant",
         "tenants",
+        "verb",
         "webhook",
         "window_ms",
         "worker",
