@@ -21,7 +21,8 @@ pub struct Rights {
 }
 
 const RIGHTS: &str = "select quote_ident(current_user), \
-       to_regclass('windrow_catalog.migrations') is not null, \
+       exists (select from pg_class \
+         where relnamespace = to_regnamespace('windrow_catalog') and relname = 'migrations'), \
        coalesce(has_schema_privilege(to_regnamespace('windrow_catalog'), 'create'), \
          has_database_privilege(current_database(), 'create')), \
        coalesce(has_schema_privilege(to_regnamespace('windrow_catalog'), 'usage'), false) \
