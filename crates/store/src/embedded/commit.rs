@@ -21,7 +21,8 @@ use super::codec::Pack;
 use super::codec::record::tag;
 use super::intake::Asking;
 use super::outbox::Target;
-use super::schedule::lanes::LaneName;
+use super::schedule::lanes::{LaneName, look};
+use super::schedule::slab::Slot;
 use super::sync::Promise;
 use super::tables::Tables;
 use super::work::Placed;
@@ -262,13 +263,13 @@ impl Tables {
     /// Looks at items that are about to end, so that the processor fetches them all at once instead
     /// of one after the other.
     fn warm_settle(&self, items: &[(ItemId, Outcome)]) {
-        let slots = items.iter().filter_map(|(id, _)| self.find_live(*id));
-        let seen = slots.map(|no| {
-            let slot = self.slab.get(no);
-            let keyed = self.slab.with_key(slot.key, |_| true).is_some();
-            u32::from(keyed) ^ self.lanes.group_load(slot)
-        });
-        std::hint::black_box(seen.fold(0, |all, one| all ^ one));
+        let live = items.iter().filter_map(|(id, _)| self.find_live(*id));
+        let slots: Vec<&Slot> = live.map(|no| self.slab.get(no)).collect();
+        let keyed = slots.iter().map(|slot| self.slab.with_key(slot.key, |_| true).is_some());
+        look(keyed.map(u64::from));
+        look(slots.iter().map(|slot| u64::from(self.lanes.group_load(slot))));
+        let names = slots.iter().filter_map(|slot| self.groups.name(slot.group));
+        look(names.filter_map(|name| name.bytes().next()).map(u64::from));
     }
 
     /// The group after which there may be room again, if too much is under way now.

@@ -325,8 +325,21 @@ fn make_dir(path: &Path) -> io::Result<()> {
 struct RealFile(File);
 
 impl DiskFile for RealFile {
-    fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
-        self.0.read_exact_at(bytes, offset)
+    /// Not by the C library, where a read is a place at which a thread may be cancelled: arranging
+    /// for that takes a tenth of a short read.
+    fn read_at(&self, mut bytes: &mut [u8], mut offset: u64) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match rustix::io::pread(&self.0, &mut *bytes, offset) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(read) => {
+                    bytes = &mut bytes[read..];
+                    offset += read as u64;
+                }
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {

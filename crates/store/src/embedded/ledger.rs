@@ -397,7 +397,10 @@ impl Ledger for Tables {
             self.slab.get_mut(no).spot = Spot::Nowhere;
             return Some(self.item_in(no));
         }
-        popped.map(|no| self.item_in(no))
+        popped.map(|no| {
+            self.slab.found(no);
+            self.item_in(no)
+        })
     }
 
     fn set_aside(&mut self, item: &Item) {

@@ -25,14 +25,17 @@ pub struct Ahead<'a> {
     window: Vec<u8>,
     from: u32,
     fetched: usize,
-    /// How much to fetch next time.
+    /// How much to fetch next time, if that is near.
     next: usize,
+    /// How much to fetch where nothing is near: what the last record took and a little more.
+    usual: usize,
 }
 
 impl<'a> Ahead<'a> {
     pub fn new(segments: &'a Segments) -> Ahead<'a> {
         let window = Vec::new();
-        Ahead { segments, segment: None, window, from: 0, fetched: 0, next: READ_BYTES }
+        let (next, usual) = (READ_BYTES, READ_BYTES);
+        Ahead { segments, segment: None, window, from: 0, fetched: 0, next, usual }
     }
 
     /// Reads one record; see [`Segment::read`].
@@ -55,11 +58,12 @@ impl<'a> Ahead<'a> {
         let bytes = match known {
             Some(len) => skip..skip + len,
             None => {
-                self.next = if near { (self.next * 4).min(AHEAD_BYTES) } else { READ_BYTES };
+                self.next = if near { (self.next * 4).min(AHEAD_BYTES) } else { self.usual };
                 self.from = loc.offset();
                 self.fetched = 0;
                 let fetch = segment.fetch_record(loc.offset(), &mut self.window, self.next)?;
                 self.fetched = fetch.1;
+                self.usual = (fetch.0 + fetch.0 / 4).min(READ_BYTES);
                 0..fetch.0
             }
         };

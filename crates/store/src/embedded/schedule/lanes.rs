@@ -408,31 +408,30 @@ impl Lanes {
     }
 
     /// Looks at what is handed out next, so that the processor fetches it all at once instead of
-    /// one after the other.
+    /// one after the other: one step away from all of it first, then the next step.
     pub(crate) fn warm(&self, slab: &Slab, lane: u32, items: usize) {
-        let lane = self.get(lane);
-        let highest = lane.filled.checked_ilog2();
-        let Some(row) = highest.and_then(|class| lane.rows[class as usize].as_ref()) else {
-            return;
-        };
-        let seen = row.firsts().take(items).map(|no| {
-            let slot = slab.get(no);
-            let behind = if slot.next == NIL { 0 } else { slab.get(slot.next).serial };
-            let line = self.group(slot).and_then(|no| self.groups.get(no).lines.all().last());
-            let last = line.and_then(|line| line.line.last()).map_or(0, u64::from);
-            behind ^ last ^ slab.find(slot.serial).map_or(0, u64::from)
+        let Lane { filled, rows, .. } = self.get(lane);
+        let Some(class) = filled.checked_ilog2() else { return };
+        let Some(row) = &rows[class as usize] else { return };
+        let seats: Vec<(&Seat, SlotNo)> = row.seats().take(items).collect();
+        let slots: Vec<&Slot> = seats.iter().map(|(_, no)| slab.get(*no)).collect();
+        let ends = seats.iter().map(|(seat, _)| {
+            let ends = [seat.tokens.first(), seat.tokens.last()];
+            ends.into_iter().flatten().fold(0, |all, (serial, _)| all ^ serial)
         });
-        std::hint::black_box(seen.fold(0, |all, one| all ^ one));
+        look(ends);
+        let behind = slots.iter().filter(|slot| slot.next != NIL);
+        look(behind.map(|slot| slab.get(slot.next).serial));
+        let groups: Vec<u32> = slots.iter().filter_map(|slot| self.group(slot)).collect();
+        let lines = groups.into_iter().map(|no| &self.groups.get(no).lines);
+        look(lines.filter_map(|lines| lines.find(lane, class as u8)).map(|at| at as u64));
     }
 
     /// The same for slots that are about to join.
     pub(crate) fn warm_joins(&self, slab: &Slab, slots: impl Iterator<Item = SlotNo>) {
-        let seen = slots.map(|no| {
-            let group = self.group(slab.get(no)).map(|no| &self.groups.get(no).lines);
-            let last = group.and_then(|lines| lines.all().last()).and_then(|l| l.line.last());
-            last.map_or(0, |last| slab.get(last).serial)
-        });
-        std::hint::black_box(seen.fold(0, |all, one| all ^ one));
+        let groups = slots.filter_map(|no| self.group(slab.get(no)));
+        let last = groups.filter_map(|no| self.groups.get(no).lines.all().last()?.line.last());
+        look(last.map(|no| slab.get(no).serial));
     }
 
     /// Takes the next slot of a lane out of line.
@@ -475,4 +474,9 @@ impl Lanes {
         let lane = self.get_mut(lane);
         lane.handed = lane.handed.wrapping_sub(1);
     }
+}
+
+/// Makes the processor fetch all of this.
+pub(crate) fn look(seen: impl Iterator<Item = u64>) {
+    std::hint::black_box(seen.fold(0, |all, one| all ^ one));
 }

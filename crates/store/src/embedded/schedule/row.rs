@@ -125,9 +125,10 @@ impl Row {
         self.seats.get(&tenant)?.first.map(|(_, first)| first)
     }
 
-    /// The first items of all tenants, in turn.
-    pub(crate) fn firsts(&self) -> impl Iterator<Item = SlotNo> {
-        self.ring.iter().filter_map(|tenant| self.first(*tenant))
+    /// The seats of all tenants that have something, in turn, and their first items.
+    pub(crate) fn seats(&self) -> impl Iterator<Item = (&Seat, SlotNo)> {
+        let seats = self.ring.iter().filter_map(|tenant| self.seats.get(tenant));
+        seats.filter_map(|seat| Some((seat, seat.first?.1)))
     }
 
     /// The tenants that have something.

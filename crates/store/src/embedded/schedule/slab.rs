@@ -185,7 +185,7 @@ impl Slab {
         self.live += 1;
         let Slab { slots, by_serial, order, .. } = self;
         by_serial.insert(mix(slot.serial), no, |no| mix(slots.get(no).serial));
-        order.insert(slot.serial);
+        order.insert(slot.serial, |serial| lives(slots, by_serial, serial));
         no
     }
 
@@ -197,18 +197,19 @@ impl Slab {
 
     /// The serials of live slots above a given one, lowest first.
     pub(crate) fn after(&self, serial: u64) -> impl Iterator<Item = u64> {
-        self.order.after(serial)
+        self.order.after(serial, |serial| lives(&self.slots, &self.by_serial, serial))
     }
 
     /// The serials of live slots below a given one, highest first.
     pub(crate) fn before(&self, serial: u64) -> impl Iterator<Item = u64> {
-        self.order.before(serial)
+        self.order.before(serial, |serial| lives(&self.slots, &self.by_serial, serial))
     }
 
     pub(crate) fn remove(&mut self, no: SlotNo) {
         let serial = self.get(no).serial;
-        self.by_serial.remove(mix(serial), no);
-        self.order.remove(serial);
+        let Slab { slots, by_serial, order, .. } = self;
+        by_serial.remove(mix(serial), no);
+        order.remove(serial, |serial| lives(slots, by_serial, serial));
         let free = self.free;
         *self.get_mut(no) = Slot { next: free, ..EMPTY };
         self.free = no;
@@ -227,6 +228,11 @@ impl Slab {
         let found = self.by_serial.find(mix(serial), |no| self.get(no).serial == serial)?;
         self.recent.set(found);
         Some(found)
+    }
+
+    /// Remembers a slot that was come to in another way as the one that is looked for next.
+    pub(crate) fn found(&self, no: SlotNo) {
+        self.recent.set(no);
     }
 
     /// The slots whose key has this hash.
@@ -293,6 +299,11 @@ impl Slab {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (SlotNo, &Slot)> {
         self.range(0..self.slots.len())
     }
+}
+
+/// Whether a slot has this serial.
+fn lives(slots: &Pieces<Slot>, by_serial: &Table, serial: u64) -> bool {
+    by_serial.find(mix(serial), |no| slots.get(no).serial == serial).is_some()
 }
 
 /// So many slots make it worth while to begin threads.
