@@ -88,8 +88,11 @@ pub(crate) fn to_use(path: &Path) -> anyhow::Result<()> {
     // Its directories have numbers; what else lies there is somebody's own.
     let has_number =
         |name: &std::ffi::OsStr| name.as_encoded_bytes().iter().all(u8::is_ascii_digit);
+    // By its own name and place: `.` has no name, and a link has another one.
+    let real = path.canonicalize().map_err(|error| untouched(path, &error))?;
+    let beside = real.with_file_name(BACKUPS);
     anyhow::ensure!(
-        !path.file_name().is_some_and(has_number) || !path.join("..").join(BACKUPS).exists(),
+        !real.file_name().is_some_and(has_number) || !beside.exists(),
         "{shown} is part of a backup, which would be none any more; `windrow restore` makes a \
          directory of it, and `windrow check` looks into it as it is"
     );
