@@ -40,6 +40,7 @@ mod tables;
 mod threads;
 mod vitals;
 mod work;
+mod worth;
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -12,13 +12,14 @@ use windrow_core::refusal::Refusal;
 
 use super::codec::record::{Image, tag};
 use super::codec::{Pack, Reader};
-use super::log::{Loc, LogError, Position, RECORD_OVERHEAD, Space, Spares, Work};
+use super::log::{Loc, LogError, RECORD_OVERHEAD, Space, Spares, Work};
 use super::snapshot::{Start, Writing};
 use super::tables::Tables;
+use super::worth::Verdict;
 use super::{Embedded, Shared};
 
 /// Records that are looked at under one lock.
-const SLICE: usize = 512;
+pub(super) const SLICE: usize = 512;
 
 /// Steps between two tries to reclaim a segment of which something cannot be read.
 const REST: u32 = 200;
@@ -26,11 +27,11 @@ const REST: u32 = 200;
 /// What the keeper is doing, and what it knows of the disk.
 #[derive(Debug)]
 pub(crate) struct Keeper {
-    spares: Spares,
+    pub(super) spares: Spares,
     snapshot: Option<Start>,
     task: Task,
     way: Way,
-    verdict: Option<Verdict>,
+    pub(super) verdict: Option<Verdict>,
     /// Why there could be no further spare, or no space be reclaimed; it is tried again.
     trouble: Option<String>,
     /// Why there could be no snapshot; it is tried again.
@@ -48,15 +49,6 @@ enum Way {
         bytes: u64,
     },
     Made,
-}
-
-/// Whether it is worth it to reclaim the oldest segment of a full disk.
-#[derive(Clone, Copy, Debug)]
-struct Verdict {
-    segment: u32,
-    /// Items there were then. With fewer of them it may become worth it.
-    items: usize,
-    is_worth_it: bool,
 }
 
 #[derive(Debug)]
@@ -81,11 +73,11 @@ struct Moving {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Candidate {
+pub(super) struct Candidate {
     at: Loc,
     tag: u8,
     of: u128,
-    bytes: u32,
+    pub(super) bytes: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -255,41 +247,6 @@ impl Shared {
         (is_wanted || grown > segment) && self.begin_snapshot(keeper)
     }
 
-    /// Whether less than half of a segment lives, and that finds room above one whole segment, so
-    /// that commands never lack what moving takes.
-    fn is_worth_it(&self, keeper: &mut Keeper, segment: u32, end: Position) -> bool {
-        let items = self.tables.lock().items();
-        let known = keeper.verdict.filter(|known| {
-            known.segment == segment && (known.is_worth_it || items > known.items / 16 * 15)
-        });
-        if let Some(known) = known {
-            return known.is_worth_it;
-        }
-        let living = self.candidates(segment).map(|records| self.living_bytes(&records));
-        let sizes = [segment, end.segment].map(|number| self.segments.get(number));
-        let is_worth_it = match (living, sizes) {
-            (Ok(living), [Ok(whole), Ok(current)]) => {
-                let left = u64::from(current.bytes().saturating_sub(end.offset));
-                let room = (left + keeper.spares.prepared_bytes())
-                    .saturating_sub(self.options.segment_bytes.into());
-                living <= u64::from(whole.bytes()) / 2 && living <= room
-            }
-            _ => false,
-        };
-        keeper.verdict = Some(Verdict { segment, items, is_worth_it });
-        is_worth_it
-    }
-
-    /// How many bytes of records live, and take when they are moved.
-    fn living_bytes(&self, records: &[Candidate]) -> u64 {
-        let each = |some: &[Candidate]| {
-            let tables = self.tables.lock();
-            let living = some.iter().filter(|record| tables.lives(record).unwrap_or(true));
-            living.map(|record| u64::from(record.bytes) + 2 * RECORD_OVERHEAD as u64).sum::<u64>()
-        };
-        records.chunks(SLICE).map(each).sum()
-    }
-
     fn begin_snapshot(&self, keeper: &mut Keeper) -> bool {
         let begun = Writing::begin(&*self.disk, &self.tables.lock());
         match begun {
@@ -347,7 +304,7 @@ impl Shared {
     }
 
     /// The records of a segment that may live.
-    fn candidates(&self, segment: u32) -> Result<Vec<Candidate>, LogError> {
+    pub(super) fn candidates(&self, segment: u32) -> Result<Vec<Candidate>, LogError> {
         let mut records = Vec::new();
         let walked = self.segments.verify_segment(segment, None, |group| {
             for record in group.records() {
@@ -486,7 +443,7 @@ fn owner_of(tag: u8, bytes: &[u8]) -> Option<u128> {
 impl Tables {
     /// Whether something still refers to a record. Where that cannot be read it is not known, which
     /// is an error and never a no.
-    fn lives(&self, record: &Candidate) -> Result<bool, Refusal> {
+    pub(super) fn lives(&self, record: &Candidate) -> Result<bool, Refusal> {
         let serial = record.of as u64;
         Ok(match record.tag {
             tag::CREATE | tag::BODY => match self.slab.find(serial) {
