@@ -7,12 +7,18 @@ use windrow_core::note::Note;
 
 use super::codec::Pack as _;
 
+/// What a note takes beside its texts, at most: three lengths, a version and a mark.
+const AROUND: usize = 32;
+
 /// Versions and bodies by name.
 type Shelf = BTreeMap<Arc<str>, (u64, Arc<[u8]>)>;
 
 /// Notes by shelf and name.
 #[derive(Debug, Default)]
-pub(crate) struct Shelves(BTreeMap<Arc<str>, Shelf>);
+pub(crate) struct Shelves {
+    shelves: BTreeMap<Arc<str>, Shelf>,
+    bytes: u64,
+}
 
 impl Shelves {
     /// Puts a note on its shelf, or takes it away.
@@ -23,25 +29,34 @@ impl Shelves {
         version: u64,
         body: Option<Arc<[u8]>>,
     ) {
-        let on = self.0.entry(shelf).or_default();
-        match body {
+        let around = (shelf.len() + name.len() + AROUND) as u64;
+        let bytes_of = |body: &Arc<[u8]>| around + body.len() as u64;
+        let on = self.shelves.entry(shelf).or_default();
+        self.bytes += body.as_ref().map_or(0, bytes_of);
+        let before = match body {
             Some(body) => on.insert(name, (version, body)),
             None => on.remove(&name),
         };
+        self.bytes -= before.map_or(0, |(_, body)| bytes_of(&body));
+    }
+
+    /// How many bytes all notes take in a snapshot, at most.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     pub(crate) fn version(&self, shelf: &str, name: &str) -> Option<u64> {
-        self.0.get(shelf)?.get(name).map(|(version, _)| *version)
+        self.shelves.get(shelf)?.get(name).map(|(version, _)| *version)
     }
 
     /// The notes on a shelf, by name.
     pub(crate) fn on(&self, shelf: &str) -> Vec<Note> {
-        self.0.get(shelf).into_iter().flatten().map(note).collect()
+        self.shelves.get(shelf).into_iter().flatten().map(note).collect()
     }
 
     pub(crate) fn all(&self) -> impl Iterator<Item = (&Arc<str>, Note)> {
         let of = |(shelf, on)| std::iter::repeat(shelf).zip(Iterator::map(on, note));
-        self.0.iter().map(|(shelf, on)| (shelf, on.iter())).flat_map(of)
+        self.shelves.iter().map(|(shelf, on)| (shelf, on.iter())).flat_map(of)
     }
 }
 

@@ -31,6 +31,8 @@ pub(crate) struct Keeper {
     snapshot: Option<Start>,
     task: Task,
     way: Way,
+    /// How far the last snapshot came for which there was no room: one takes that, at least.
+    unfinished: u64,
     pub(super) verdict: Option<Verdict>,
     /// Why there could be no further spare, or no space be reclaimed; it is tried again.
     trouble: Option<String>,
@@ -95,6 +97,7 @@ impl Keeper {
             snapshot,
             task: Task::Idle,
             way: Way::Shut,
+            unfinished: 0,
             verdict: None,
             trouble: None,
             no_snapshot: None,
@@ -228,7 +231,7 @@ impl Shared {
             && self.is_worth_it(keeper, oldest, position);
         match (&keeper.way, is_wanted) {
             (Way::Shut, true) => {
-                let bytes = self.tables.lock().image_bytes();
+                let bytes = self.tables.lock().image_bytes().max(keeper.unfinished);
                 keeper.way = Way::Wanted { bytes };
             }
             (_, true) => {}
@@ -255,7 +258,7 @@ impl Shared {
                 true
             }
             Err(error) if error.kind() == std::io::ErrorKind::StorageFull => {
-                self.snapshot_failed(keeper, &error)
+                self.snapshot_failed(keeper, &error, 0)
             }
             Err(error) => {
                 keeper.no_snapshot = Some(format!("no snapshot: {error}"));
@@ -270,14 +273,16 @@ impl Shared {
                 keeper.task = Task::Snapshot(Box::new(writing));
                 return false;
             }
+            let written = writing.bytes();
             return match writing.publish(&*self.disk) {
                 Ok(start) => {
                     keeper.snapshot = Some(start);
                     keeper.no_snapshot = None;
+                    keeper.unfinished = 0;
                     keeper.shut_way();
                     true
                 }
-                Err(error) => self.snapshot_failed(keeper, &error),
+                Err(error) => self.snapshot_failed(keeper, &error, written),
             };
         }
         let blocks = writing.slice(&self.tables.lock());
@@ -286,19 +291,20 @@ impl Shared {
                 keeper.task = Task::Snapshot(Box::new(writing));
                 true
             }
-            Err(error) => self.snapshot_failed(keeper, &error),
+            Err(error) => self.snapshot_failed(keeper, &error, writing.bytes()),
         }
     }
 
     /// A snapshot that cannot be written is given up; the one before it still counts. A failed
     /// sync is another matter: what the disk says from then on is not to be trusted. Says whether
     /// there may be room for another one now.
-    fn snapshot_failed(&self, keeper: &mut Keeper, error: &std::io::Error) -> bool {
+    fn snapshot_failed(&self, keeper: &mut Keeper, error: &std::io::Error, written: u64) -> bool {
         if error.kind() != std::io::ErrorKind::StorageFull {
             self.poison(&format!("snapshot: {error}"));
             return false;
         }
         keeper.no_snapshot = Some(format!("no snapshot: {error}"));
+        keeper.unfinished = written;
         let _it_is_unfinished = self.disk.remove("snapshot.tmp");
         keeper.make_way()
     }

@@ -420,12 +420,6 @@ impl Tables {
         self.slab.live() + self.history.len()
     }
 
-    /// Roughly, and rather too much, how many bytes a snapshot takes.
-    pub(crate) fn image_bytes(&self) -> u64 {
-        let (live, ended) = (self.slab.live() as u64, self.history.len() as u64);
-        (16 << 10) + live * 128 + ended * 32 + self.requests.len() as u64 * 64
-    }
-
     /// Roughly how much memory the live and ended items take.
     pub(crate) fn memory(&self) -> u64 {
         let live = self.slab.live() as u64 * 152;

@@ -5,6 +5,8 @@ use std::io::Write as _;
 use std::sync::Arc;
 
 use windrow_core::command::{Claim, Command, Grant, Outcome};
+use windrow_core::limits::NOTE_MAX;
+use windrow_core::note::{Expects, WriteNote};
 use windrow_core::ports::Work;
 use windrow_core::refusal::Full;
 use windrow_core::trail::Class;
@@ -138,40 +140,78 @@ fn opened(disk: &SimDisk) -> Stepped {
     Stepped::open(Arc::new(disk.clone()), small()).unwrap()
 }
 
+/// Fills a disk with so much room beside the reserve, and lets all of it end and be swept: then
+/// there is room again.
+#[track_caller]
+fn check_it_takes_items_again(options: &Options, extra: u64, notes: usize, bytes: usize) {
+    let (disk, now) = (SimDisk::new(5), SimClock::default().now());
+    let opened = |disk: &SimDisk| Stepped::open(Arc::new(disk.clone()), options.clone()).unwrap();
+    let store = opened(&disk);
+    keep(&store);
+    for number in 0..notes {
+        write_note(&store, number, now);
+        keep(&store);
+    }
+    disk.set_capacity(Some(disk.used() + extra));
+    fill(&store, bytes, now);
+    while let Some(grant) = claim(&store, 3, now) {
+        complete(&store, &grant, now);
+        keep(&store);
+    }
+    let later = Timestamp(now.0 + 8 * 24 * 3_600_000);
+    loop {
+        match ask(&store, Command::Sweep { limit: 10 }, later).unwrap() {
+            Answer::Swept(swept) if swept.more => keep(&store),
+            Answer::Swept(_) => break,
+            other => panic!("{other:?} with {extra} bytes"),
+        }
+    }
+    // What was in vain is tried again in a while.
+    (0..1_000).for_each(|_| keep(&store));
+    for again in 0..8 {
+        let added = enqueue(&store, plain(bytes), later);
+        let trouble = store.store.trouble();
+        added.unwrap_or_else(|why| panic!("{again}: {why} with {extra} bytes, {trouble:?}"));
+        keep(&store);
+    }
+    let after = opened(&disk.crash());
+    assert_eq!(dump(&store).unwrap().difference(&dump(&after).unwrap()), None);
+}
+
+/// As large as they may be.
+fn write_note(store: &Stepped, number: usize, now: Timestamp) {
+    let (shelf, name) = ("full".into(), number.to_string().into());
+    let body = Some(vec![b'n'; NOTE_MAX].into());
+    let write = WriteNote { shelf, name, expects: Expects::Anything, body };
+    assert!(matches!(ask(store, Command::Note(write), now).unwrap(), Answer::Noted(_)));
+}
+
 /// Whatever its size: it stayed closed for good where the disk was full before the log had grown
 /// enough for a snapshot or for space to be reclaimed, and where a spare took what a snapshot
 /// needed.
 #[test]
 fn a_full_disk_takes_items_again_once_they_have_gone() {
-    let (bytes, days) = (8_000, 8 * 24 * 3_600_000);
     for extra in sizes() {
-        let (disk, now) = (SimDisk::new(5), SimClock::default().now());
-        let store = opened(&disk);
-        keep(&store);
-        disk.set_capacity(Some(disk.used() + extra));
-        fill(&store, bytes, now);
-        while let Some(grant) = claim(&store, 3, now) {
-            complete(&store, &grant, now);
-            keep(&store);
-        }
-        let later = Timestamp(now.0 + days);
-        loop {
-            match ask(&store, Command::Sweep { limit: 10 }, later).unwrap() {
-                Answer::Swept(swept) if swept.more => keep(&store),
-                Answer::Swept(_) => break,
-                other => panic!("{other:?} with {extra} bytes"),
-            }
-        }
-        // What was in vain is tried again in a while.
-        (0..1_000).for_each(|_| keep(&store));
-        for again in 0..8 {
-            let added = enqueue(&store, plain(bytes), later);
-            let trouble = store.store.trouble();
-            added.unwrap_or_else(|why| panic!("{again}: {why} with {extra} bytes, {trouble:?}"));
-            keep(&store);
-        }
-        let after = opened(&disk.crash());
-        assert_eq!(dump(&store).unwrap().difference(&dump(&after).unwrap()), None);
+        check_it_takes_items_again(&small(), extra, 0, 8_000);
+    }
+}
+
+/// The spare that made way was the smallest, because only items were reckoned with.
+#[test]
+fn a_full_disk_has_room_for_a_snapshot_of_many_notes() {
+    // Large enough that a full disk has smaller spares.
+    let segment = 3 << 19;
+    let options = Options {
+        segment_bytes: segment,
+        reserve_segments: 2,
+        snapshot_bytes: 8 * u64::from(segment),
+        slack_bytes: 4 * u64::from(segment),
+        seed: Some(1),
+        ..Options::default()
+    };
+    for sixths in 6..18 {
+        let extra = sixths * u64::from(segment) / 6;
+        check_it_takes_items_again(&options, extra, 19, 14_000);
     }
 }
 

@@ -184,6 +184,11 @@ impl Leases {
         None
     }
 
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Lease> {
         self.leases.iter().flatten().filter_map(|held| held.lease.as_ref())
     }

@@ -11,6 +11,7 @@ use hashbrown::{DefaultHashBuilder, HashMap};
 use windrow_core::route::Route;
 
 use super::table::Table;
+use crate::embedded::codec::Pack as _;
 
 /// The number of a shared name.
 pub(crate) type TextNo = u32;
@@ -22,6 +23,8 @@ pub(crate) struct Names {
     by_text: HashMap<Arc<str>, TextNo>,
     routes: Vec<Known>,
     by_route: HashMap<Arc<Route>, u32>,
+    /// What all of them take in a snapshot, at most.
+    bytes: u64,
     /// Names and the route that were asked for last: the next item mostly has the same.
     recent: [TextNo; RECENT],
     recent_route: u32,
@@ -65,6 +68,7 @@ impl Names {
             return (*no, false);
         }
         let no = self.texts.len() as TextNo;
+        self.bytes += text.len() as u64 + 2;
         self.texts.push(Arc::clone(text));
         self.by_text.insert(Arc::clone(text), no);
         (no, true)
@@ -95,9 +99,17 @@ impl Names {
         }
         let no = self.routes.len() as u32;
         let stages = route.stages.iter().map(|stage| self.number(&stage.name).0).collect();
+        let mut packed = Vec::new();
+        route.put(&mut packed);
+        self.bytes += packed.len() as u64;
         self.routes.push(Known { route: Arc::clone(route), stages });
         self.by_route.insert(Arc::clone(route), no);
         no
+    }
+
+    /// How many bytes names and routes take in a snapshot, at most.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     pub(crate) fn texts(&self) -> &[Arc<str>] {

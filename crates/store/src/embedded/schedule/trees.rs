@@ -115,6 +115,11 @@ impl Trees {
         self.orphans.iter().copied()
     }
 
+    /// How many parents there are, and how many children they have.
+    pub(crate) fn size(&self) -> (usize, usize) {
+        (self.parents.len(), self.children)
+    }
+
     /// Serials of all parents.
     pub(crate) fn parents(&self) -> impl Iterator<Item = u64> {
         self.parents.keys().copied()

@@ -12,6 +12,7 @@
 //! ```
 
 pub(crate) mod load;
+mod size;
 
 use std::io;
 
@@ -239,6 +240,11 @@ impl Writing {
         blocks.push((NAMES, out));
     }
 
+    /// How far it is, with what could not be written.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.offset
+    }
+
     /// Writes blocks; syncs now and then.
     pub(crate) fn write(&mut self, blocks: &[(u8, Vec<u8>)]) -> io::Result<()> {
         blocks.iter().try_for_each(|(kind, bytes)| self.block(*kind, bytes))?;
@@ -281,10 +287,10 @@ impl Writing {
     }
 
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.file.write_at(bytes, self.offset)?;
+        let at = self.offset;
         self.offset += bytes.len() as u64;
         self.unsynced += bytes.len() as u64;
-        Ok(())
+        self.file.write_at(bytes, at)
     }
 }
 
