@@ -223,6 +223,7 @@ impl Shared {
         let is_full = keeper.spares.space() != Space::Plenty;
         if !is_full {
             keeper.no_snapshot = None;
+            keeper.verdict = None;
         }
         // On a full disk less is worth it, but not to write all of it again for little.
         let is_wanted = is_full

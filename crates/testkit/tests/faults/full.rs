@@ -41,7 +41,12 @@ fn fill(store: &Stepped, bytes: usize, now: Timestamp) -> usize {
 
 #[track_caller]
 fn complete(store: &Stepped, grant: &Grant<Work>, now: Timestamp) {
-    let items = grant.items.iter().map(|work| (work.item.id, Outcome::complete())).collect();
+    settle(store, grant, &Outcome::complete(), now);
+}
+
+#[track_caller]
+fn settle(store: &Stepped, grant: &Grant<Work>, outcome: &Outcome, now: Timestamp) {
+    let items = grant.items.iter().map(|work| (work.item.id, outcome.clone())).collect();
     match ask(store, Command::Settle { lease: grant.lease, items }, now).unwrap() {
         Answer::Settled(each) => assert!(each.iter().all(Result::is_ok), "{each:?}"),
         other => panic!("{other:?}"),
@@ -213,6 +218,45 @@ fn a_full_disk_has_room_for_a_snapshot_of_many_notes() {
         let extra = sixths * u64::from(segment) / 6;
         check_it_takes_items_again(&options, extra, 19, 14_000);
     }
+}
+
+/// A segment of which much lived when the disk became full was not looked at again as long as there
+/// were as many items, though what lived was what had been said of their attempts.
+#[test]
+fn a_full_disk_reclaims_what_has_gone_though_no_item_has() {
+    let (disk, now) = (SimDisk::new(7), SimClock::default().now());
+    // Nothing is reclaimed before the disk is full.
+    let options = Options { snapshot_bytes: 1 << 30, slack_bytes: 1 << 30, ..small() };
+    let store = Stepped::open(Arc::new(disk.clone()), options).unwrap();
+    keep(&store);
+    for _ in 0..100 {
+        enqueue(&store, plain(60), now).unwrap();
+    }
+    while let Some(grant) = claim(&store, 10, now) {
+        let (class, message) = (Class::Infrastructure, "x".repeat(1_500));
+        let again = Outcome::Retry { class, message, delay_ms: Some(60_000) };
+        settle(&store, &grant, &again, now);
+        keep(&store);
+    }
+    // Segments of which nothing lives, behind the one of which much does.
+    for _ in 0..16 {
+        write_note(&store, 0, now);
+        keep(&store);
+    }
+    disk.set_capacity(Some(disk.used()));
+    fill(&store, 8_000, now);
+    keep(&store);
+    let then = now.plus(60_000);
+    while let Some(grant) = claim(&store, 10, then) {
+        complete(&store, &grant, then);
+        keep(&store);
+    }
+    assert_eq!(enqueue(&store, plain(1), then).unwrap_err().code(), "store_full");
+    let later = then.plus(6 * 60_000);
+    ask(&store, Command::Reclaim { limit: 10 }, later).unwrap();
+    (0..1_000).for_each(|_| keep(&store));
+    let trouble = store.store.trouble();
+    enqueue(&store, plain(1), later).unwrap_or_else(|why| panic!("{why}, {trouble:?}"));
 }
 
 /// What is freed for a snapshot may be taken by whoever fills the disk, and what lives in every
