@@ -203,8 +203,12 @@ pub async fn copy<S: Export, T: Import>(
     progress: &mut (dyn FnMut(Progress) + Send),
 ) -> Result<(), MoveError> {
     let of = source.size().await?;
+    let reached = target.reached().await?;
+    if let Some((id, _)) = reached {
+        ensure_known(source, id).await?;
+    }
     target.put(source.around().await?).await?;
-    let (after, mut items) = target.reached().await?.map_or((None, 0), |(id, n)| (Some(id), n));
+    let (after, mut items) = reached.map_or((None, 0), |(id, n)| (Some(id), n));
     let mut page = source.moved(after, PAGE).await?;
     while let Some(last) = page.last() {
         let after = Some(last.item.id);
@@ -223,6 +227,17 @@ pub async fn copy<S: Export, T: Import>(
         after = Some(last.request);
         target.put(page.into_iter().map(|one| Record::Answered(Box::new(one))).collect()).await?;
     }
+}
+
+/// Refuses to go on behind an item that was never in the source: whoever put it there, all that lies
+/// before it would be passed over.
+async fn ensure_known<S: Export>(source: &S, last: ItemId) -> Result<(), MoveError> {
+    let before = last.serial().checked_sub(1).map(|serial| ItemId::from_serial(serial, last.tag()));
+    let found = source.moved(before, 1).await?;
+    if found.first().is_none_or(|found| found.item.id != last) {
+        return Err(MoveError::Differs { what: format!("item {last} is too many") });
+    }
+    Ok(())
 }
 
 /// Reads both sides and compares them record by record.

@@ -4,7 +4,8 @@ use std::future::ready;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use windrow_core::item::{Marks, State};
+use windrow_core::command::{Command, NewItem};
+use windrow_core::item::{Body, Marks, State};
 use windrow_core::ports::{Now, Store as _};
 use windrow_core::{ItemId, Timestamp};
 use windrow_store::embedded::{self, Embedded, OpenError, Options};
@@ -86,8 +87,16 @@ async fn into_directory<S: Export>(
 }
 
 fn into_database(stores: &Stores, source: &Stepped, now: Timestamp) -> Result<Report, MoveError> {
+    into_one(stores, stores.options().expect("there is a database"), source, now)
+}
+
+fn into_one(
+    stores: &Stores,
+    options: postgres::Options,
+    source: &Stepped,
+    now: Timestamp,
+) -> Result<Report, MoveError> {
     let outgoing = source.store.outgoing();
-    let options = stores.options().expect("there is a database");
     stores.runtime().block_on(postgres::receive(
         &outgoing,
         options,
@@ -244,6 +253,63 @@ fn a_database_is_of_the_move_before_anything_was_copied() {
     assert!(refused.contains("was not finished"), "{refused}");
     into_database(&stores, &source, now).expect("it goes on");
     drop(stores.open_again().expect("it opens"));
+}
+
+/// As servers behind a pooler have it, whose connections nobody sees.
+fn behind_a_pooler(stores: &Stores) -> postgres::Options {
+    let mut options = stores.options().expect("there is a database");
+    options.url.push_str("?pooler=transaction");
+    options
+}
+
+/// The mark was made first. It stayed, and a second try did not look any more whether the database
+/// was empty.
+#[test]
+fn a_move_that_is_refused_because_somebody_serves_leaves_no_mark() {
+    let stores = Stores::start(Version::V15).expect("the server starts");
+    drop(stores.open().expect("a store opens"));
+    let psql = |sql: &str| stores.psql(sql).expect("it is asked");
+    psql("insert into windrow.notes values ('keys', 'ids', 3, 'secret')");
+    let seen = "select tag, (select version || convert_from(body, 'utf8') from windrow.notes), \
+                to_regclass('windrow.moving') is null from windrow.store";
+    let before = psql(seen);
+    let (source, now) = filled(FEW);
+    let tag = source.store.outgoing().tag();
+    let refused = || {
+        let begun = postgres::Postgres::open_to_receive(behind_a_pooler(&stores), tag);
+        let error = stores.runtime().block_on(begun).expect_err("it is served").to_string();
+        assert!(error.contains("stop the servers"), "{error}");
+        assert_eq!(psql(seen), before);
+    };
+    psql("update windrow.leader set leads_until = 1e15");
+    refused();
+    // One that begins to lead in the moment of the mark.
+    psql(
+        "update windrow.leader set leads_until = 0; \
+          create function lead() returns trigger language plpgsql as $$ begin \
+            update windrow.leader set leads_until = 1e15; return null; end $$; \
+          create trigger lead after update on windrow.store execute function lead()",
+    );
+    refused();
+    psql("drop trigger lead on windrow.store; update windrow.leader set leads_until = 0");
+    into_one(&stores, behind_a_pooler(&stores), &source, now).expect("it moves once nobody serves");
+}
+
+/// What a server took in under the mark was taken for what the move had brought.
+#[test]
+fn a_move_does_not_go_on_behind_what_somebody_else_put_there() {
+    let stores = Stores::start(Version::V15).expect("the server starts");
+    let server = stores.open().expect("a store opens");
+    let (source, now) = filled(FEW);
+    let (tag, options) = (source.store.outgoing().tag(), behind_a_pooler(&stores));
+    let begun = postgres::Postgres::open_to_receive(options.clone(), tag);
+    drop(stores.runtime().block_on(begun).expect("it is made ready"));
+    let item = NewItem::new(Body::new("t", "q"));
+    let taken = server.submit(vec![Command::Enqueue(vec![item]).into()], Now::Database);
+    stores.runtime().block_on(taken).expect("it is taken in");
+    let refused = into_one(&stores, options, &source, now).expect_err("it differs").to_string();
+    assert!(refused.contains("is too many"), "{refused}");
+    assert_eq!(stores.psql("select count(*) from windrow.items").expect("it is asked"), "1");
 }
 
 #[test]

@@ -22,9 +22,9 @@ const LEADING: &str = "select count(*) from windrow.leader \
      where leads_until > (extract(epoch from clock_timestamp()) * 1000)::bigint";
 
 impl Postgres {
-    /// Refuses while servers are at a store, which must be there. Those behind a pooler and those
-    /// of another role, whose names are not shown, are known by one of them leading, which seems to
-    /// last a little longer than it does.
+    /// Refuses while servers are at a store, which must be there. Those behind a pooler, which has
+    /// connections of its own, are known by one of them leading, which seems to last a little
+    /// longer than it does.
     pub async fn ensure_unserved(options: &Options) -> Result<(), Error> {
         let pool = Pool::new(&options.clone().for_move())?;
         let client = pool.get().await?;
@@ -33,15 +33,19 @@ impl Postgres {
     }
 }
 
-/// The same of a store that is there.
+/// The same of a database in which there may be no store yet.
 pub(super) async fn ensure_unserved(client: &Used, pool: &Pool) -> Result<(), Error> {
     ensure_alone(client, pool).await?;
+    let is_there = "select to_regclass('windrow.leader') is not null";
+    if !client.query_one(step!(is_there)).await?.get::<_, bool>(0) {
+        return Ok(());
+    }
     ensure_none(client, pool, || step!(LEADING)).await
 }
 
 /// Refuses while servers are connected. One that was just stopped is given a moment. Behind a
 /// pooler nobody can be told from who was there before.
-pub(super) async fn ensure_alone(client: &Used, pool: &Pool) -> Result<(), Error> {
+async fn ensure_alone(client: &Used, pool: &Pool) -> Result<(), Error> {
     if pool.address().pooled {
         return Ok(());
     }

@@ -30,26 +30,57 @@ pub(super) async fn is_half_moved(client: &Used) -> Result<bool, Error> {
     Ok(client.query_one(step!(sql)).await?.get(0))
 }
 
+/// What a mark was written over: the tag of the store and the secret that its ids are mixed with, as
+/// far as there were any.
+#[derive(Debug)]
+pub(super) struct Before {
+    tag: Option<i64>,
+    own: Option<(i64, Vec<u8>)>,
+}
+
 /// Makes a database ready for the store of that tag, or finds that a move of it was begun there:
-/// all of it at once, or nothing.
-pub(super) async fn make(client: &mut Client, place: &str, tag: StoreTag) -> Result<(), MoveError> {
+/// all of it at once, or nothing. Says what was there before, if it is a new mark.
+pub(super) async fn make(
+    client: &mut Client,
+    place: &str,
+    tag: StoreTag,
+) -> Result<Option<Before>, MoveError> {
     let failed = |error: Error| MoveError::Place(error.to_string());
     let tx = client.transaction().await.map_err(|error| failed(error.into()))?;
     migrate::apply(&tx).await.map_err(failed)?;
-    match begun(&tx).await.map_err(failed)? {
+    let before = match begun(&tx).await.map_err(failed)? {
         Some(theirs) if theirs != tag => {
             return Err(MoveError::OtherMove { place: place.to_owned() });
         }
-        Some(_) => {}
+        Some(_) => None,
         None => {
             let holds = holds(&tx).await.map_err(failed)?;
             if !holds.is_empty() {
                 return Err(MoveError::NotEmpty { place: place.to_owned(), holds });
             }
-            write(&tx, tag).await.map_err(failed)?;
+            Some(write(&tx, tag).await.map_err(failed)?)
         }
+    };
+    tx.commit().await.map_err(|error| failed(error.into()))?;
+    Ok(before)
+}
+
+/// Takes a mark back that was just made and under which nothing has arrived.
+pub(super) async fn take_back(client: &mut Client, before: Before) -> Result<(), Error> {
+    let tx = client.transaction().await?;
+    tx.batch_execute("drop table windrow.moving").await?;
+    match before.tag {
+        Some(tag) => tx.execute("update windrow.store set tag = $1", &[&tag]).await?,
+        None => tx.execute("delete from windrow.store", &[]).await?,
+    };
+    if let Some((version, body)) = before.own {
+        let (shelf, name) = OWN;
+        let own = "insert into windrow.notes (shelf, name, version, body) values ($1, $2, $3, $4) \
+             on conflict (shelf, name) do update \
+             set version = excluded.version, body = excluded.body";
+        tx.execute(own, &[&shelf, &name, &version, &body]).await?;
     }
-    tx.commit().await.map_err(|error| failed(error.into()))
+    Ok(tx.commit().await?)
 }
 
 /// Whose move was begun here, if one was.
@@ -68,17 +99,18 @@ async fn holds(tx: &Transaction<'_>) -> Result<String, Error> {
     Ok(rows.iter().map(|row| row.get(0)).collect::<Vec<&str>>().join(", "))
 }
 
-/// From now on the store is the one that comes.
-async fn write(tx: &Transaction<'_>, tag: StoreTag) -> Result<(), Error> {
+/// From now on the store is the one that comes. Says what was there before.
+async fn write(tx: &Transaction<'_>, tag: StoreTag) -> Result<Before, Error> {
     let tag = tag.bits() as i64;
     tx.batch_execute("create table windrow.moving (tag bigint not null, whole boolean not null)")
         .await?;
     tx.execute("insert into windrow.moving values ($1, false)", &[&tag]).await?;
+    let known = tx.query_opt("select tag from windrow.store", &[]).await?;
     let store = "insert into windrow.store (tag) values ($1) \
                  on conflict (one) do update set tag = excluded.tag";
     tx.execute(store, &[&tag]).await?;
     let (shelf, name) = OWN;
-    let own = "delete from windrow.notes where shelf = $1 and name = $2";
-    tx.execute(own, &[&shelf, &name]).await?;
-    Ok(())
+    let own = "delete from windrow.notes where shelf = $1 and name = $2 returning version, body";
+    let own = tx.query_opt(own, &[&shelf, &name]).await?;
+    Ok(Before { tag: known.map(|row| row.get(0)), own: own.map(|row| (row.get(0), row.get(1))) })
 }

@@ -15,7 +15,7 @@ use windrow_core::note::Note;
 use windrow_core::ports::{Now, Store as _, StoreError};
 use windrow_core::{Body, Change, Item, ItemId, LeaseId, RequestId, Timestamp};
 
-use super::alone::{LONER_NAME, ensure_alone, ensure_unserved};
+use super::alone::{LONER_NAME, ensure_unserved};
 use super::desk::Desk;
 use super::load::{Loading, unpack};
 use super::loaded::Granted;
@@ -45,10 +45,16 @@ impl Postgres {
         let pool = Pool::new(&options).map_err(wrong)?;
         let mut client = pool.get().await.map_err(wrong)?;
         health::begin(&client, options.accept_no_fsync).await.map_err(wrong)?;
-        ensure_alone(&client, &pool).await.map_err(wrong)?;
-        mark::make(client.client_mut(), &pool.address().shown(), tag).await?;
-        // Whoever opened it before the mark was there does not know of it.
         ensure_unserved(&client, &pool).await.map_err(wrong)?;
+        let before = mark::make(client.client_mut(), &pool.address().shown(), tag).await?;
+        // Whoever opened it before the mark was there does not know of it. They go on as if nobody
+        // had come.
+        if let Err(error) = ensure_unserved(&client, &pool).await {
+            if let Some(before) = before {
+                mark::take_back(client.client_mut(), before).await.map_err(wrong)?;
+            }
+            return Err(wrong(error));
+        }
         drop(client);
         opened(options).await
     }
