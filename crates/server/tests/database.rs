@@ -323,6 +323,28 @@ fn a_running_server_is_noticed_before_anything_is_moved() {
     assert!(!to.exists());
 }
 
+/// Through a pooler its connections are the pooler's.
+#[test]
+fn a_server_behind_a_pooler_is_known_by_its_leading() {
+    let (server, scratch) = (Server::start(), Scratch::new("pooled"));
+    let url = format!("{}?pooler=transaction", server.url());
+    succeeds(&["token", "create", "--role", "admin", "--store", &url]);
+    server.psql("update windrow.leader set leads_until = 1e15");
+    let (to, from) = (scratch.path("to"), scratch.path("from"));
+    let (to, from) = (to.to_str().unwrap(), from.to_str().unwrap());
+    filled(Path::new(from), 10);
+    for words in [
+        &["token", "revoke", "--all", "--store", &url][..],
+        &["move", "--from", &url, "--to", to],
+        &["move", "--from", from, "--to", &url],
+    ] {
+        refused(words, "servers are at work on");
+    }
+    assert!(!Path::new(to).exists());
+    server.psql("update windrow.leader set leads_until = 0");
+    succeeds(&["token", "revoke", "--all", "--store", &url]);
+}
+
 #[test]
 fn a_wrong_count_is_a_fault() {
     let (server, scratch) = (Server::start(), Scratch::new("count"));
