@@ -33,6 +33,8 @@ pub(super) struct Rule {
     pub(super) lets_in: LetsIn,
     /// It is for people.
     pub(super) is_page: bool,
+    /// It changes nothing, and is no action.
+    pub(super) only_looks: bool,
     /// What the audit calls it.
     operation: String,
 }
@@ -58,8 +60,8 @@ impl Rules {
         named: &str,
     ) -> &mut Rule {
         let operation = format!("{method} {named}");
-        let (lets_in, is_page) = (LetsIn::default(), false);
-        let rule = Rule { method, role, lets_in, is_page, operation };
+        let (lets_in, is_page, only_looks) = (LetsIn::default(), false, method.is_safe());
+        let rule = Rule { method, role, lets_in, is_page, only_looks, operation };
         self.0.entry(path.to_owned()).or_default().push_mut(rule)
     }
 
@@ -128,8 +130,7 @@ pub(super) async fn check(
         return Failed::from(denied).into_response();
     }
     request.extensions_mut().insert(caller.clone());
-    // To look at something is no action.
-    if rule.role.is_some_and(Role::is_audited) && !request.method().is_safe() {
+    if rule.role.is_some_and(Role::is_audited) && !rule.only_looks {
         return audited(&gate, rule, caller, request, next).await;
     }
     next.run(request).await

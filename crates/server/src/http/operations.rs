@@ -168,7 +168,8 @@ fn of_operators() -> Vec<Operation> {
              were refused. Changes nothing.",
             post(bulk::forecast),
         )
-        .needs::<Forecast>(),
+        .needs::<Forecast>()
+        .only_looks(),
         of(
             Method::DELETE,
             "/queue/{id}",

@@ -38,6 +38,8 @@ pub(super) struct Operation {
     pub(super) needs_body: bool,
     /// It is done once under an `Idempotency-Key`, however often it is sent.
     pub(super) is_repeatable: bool,
+    /// It changes nothing, though its method may, and is no deed to be written down.
+    pub(super) only_looks: bool,
     pub(super) gives: Option<Shape>,
     pub(super) status: u16,
     /// Other answers, by their status.
@@ -71,6 +73,7 @@ impl Operation {
             also_takes: Vec::new(),
             needs_body: false,
             is_repeatable: false,
+            only_looks: false,
             gives: None,
             status: 200,
             also_gives: Vec::new(),
@@ -102,6 +105,10 @@ impl Operation {
 
     pub(super) fn repeatable(self) -> Operation {
         Operation { is_repeatable: true, ..self }
+    }
+
+    pub(super) fn only_looks(self) -> Operation {
+        Operation { only_looks: true, ..self }
     }
 
     pub(super) fn also_gives<T: JsonSchema>(mut self, status: u16) -> Operation {
@@ -168,10 +175,11 @@ impl From<console::Route> for Plain {
 /// ones; with what each needs.
 pub(super) fn routes(operations: Vec<Operation>, plain: Vec<Plain>) -> (Router<Arc<App>>, Rules) {
     let (mut router, mut rules) = (Router::new(), Rules::default());
-    for Operation { path, method, role, lets_in, handler, .. } in operations {
+    for Operation { path, method, role, lets_in, only_looks, handler, .. } in operations {
         for base in [BASE, "/api"] {
             let full = format!("{base}{path}");
-            rules.add(&full, method.clone(), Some(role), path).lets_in = lets_in;
+            let rule = rules.add(&full, method.clone(), Some(role), path);
+            (rule.lets_in, rule.only_looks) = (lets_in, rule.only_looks || only_looks);
             router = router.route(&full, handler.clone());
         }
     }

@@ -414,4 +414,7 @@ fn a_forecast_says_what_the_verb_would_say_and_changes_nothing() {
     forecast(json!({"verb": "retry", "from_stage": "nosuch"})).is(409, "still_live");
     let shown = server.get(&format!("/api/v1/queue/{id}")).json();
     assert_eq!((&shown["status"], &shown["priority"]), (&json!("pending"), &before), "{shown}");
+    // It stood there as if it had been done.
+    let audit = server.get("/api/v1/audit").json();
+    assert_eq!(audit["entries"], json!([]), "{audit}");
 }
