@@ -82,7 +82,7 @@ pub(super) struct Forecast {
     verb: Verb,
     /// The new priority, to prioritise.
     priority: Option<u8>,
-    /// How to retry: the same item by default, or a clone of it.
+    /// How to retry, by default as the verb does: a clone of what has ended, and else the item.
     mode: Option<Mode>,
     /// The stage to begin with, to retry.
     from_stage: Option<String>,
@@ -105,7 +105,7 @@ pub(super) async fn forecast(
         }
         Verb::Retry => {
             let seen = scoped.inspect(id).await?.ok_or(Refusal::NotFound { item: id })?;
-            let mode = mode.unwrap_or(Mode::Reset).of(&seen.item);
+            let mode = Mode::said_of(mode, &seen.item);
             Command::Retry { items, mode, from_stage: from_stage.map(Into::into) }
         }
     };

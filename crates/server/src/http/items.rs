@@ -262,6 +262,15 @@ impl Mode {
             Mode::Clone | Mode::Reset => RetryMode::Reset,
         }
     }
+
+    /// The same where nothing may be said: then the item itself is meant if it only waits for its
+    /// time.
+    pub(super) fn said_of(said: Option<Mode>, item: &windrow_core::Item) -> RetryMode {
+        match said {
+            None if !item.is_done() => RetryMode::Reset,
+            said => said.unwrap_or_default().of(item),
+        }
+    }
 }
 
 #[derive(Serialize, JsonSchema, Debug)]
@@ -285,11 +294,7 @@ pub(super) async fn retry(
     let (item, request) = (item_id(&id)?, request_id(&headers)?);
     let seen = queue.inspect(item).await?;
     let seen = seen.ok_or_else(|| Failed::not_found("such item"))?;
-    let mode = match how.mode {
-        // Whoever says nothing means the item itself, if it only waits for its time.
-        None if !seen.item.is_done() => RetryMode::Reset,
-        mode => mode.unwrap_or_default().of(&seen.item),
-    };
+    let mode = Mode::said_of(how.mode, &seen.item);
     let retried = queue.retry(item, mode, how.from_stage.map(Into::into), request).await?;
     let cloned = mode == RetryMode::Clone;
     let reset = if cloned { 0 } else { retried.reset };

@@ -418,3 +418,21 @@ fn a_forecast_says_what_the_verb_would_say_and_changes_nothing() {
     let audit = server.get("/api/v1/audit").json();
     assert_eq!(audit["entries"], json!([]), "{audit}");
 }
+
+#[test]
+fn a_forecast_of_a_retry_means_what_the_retry_does() {
+    let data = Data::new("forecast-mode");
+    let server = Server::start(&data.0);
+    fill(&server, "q", 1);
+    let id = server.get("/api/v1/queue?queue=q").json()["items"][0]["id"].clone();
+    let id = id.as_str().unwrap();
+    let claimed = server.claim(json!({"queues": ["q"], "worker": "w"}));
+    let settle = json!({"items": [{"id": id, "outcome": "complete"}]});
+    let lease = claimed["lease"].as_str().unwrap();
+    assert_eq!(server.post(&format!("/api/v1/leases/{lease}/settle"), &settle).status, 200);
+    let forecast = |what: Value| server.post(&format!("/api/v1/queue/{id}/forecast"), &what);
+    forecast(json!({"verb": "retry", "mode": "reset"})).is(409, "not_resettable");
+    assert_eq!(forecast(json!({"verb": "retry"})).status, 200);
+    let retried = server.post(&format!("/api/v1/queue/{id}/retry"), &json!({})).json();
+    assert_eq!(retried["cloned"], json!(true), "{retried}");
+}
