@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use windrow_core::command::Command;
 use windrow_core::find::{self, Listed};
 use windrow_core::item::{End, Marks, State};
 use windrow_core::ports::{Inspected, Store as _, StoreError};
@@ -26,15 +27,29 @@ pub(super) enum Fate {
     Refused(Refusal),
 }
 
+/// For so many trees it is remembered whether they come back.
+const REMEMBERED: usize = 1_000;
+
 /// What is known of the items above those of a slice: siblings have the same.
 pub(super) struct Above<'a> {
     store: &'a AnyStore,
     known: HashMap<ItemId, Option<Arc<Inspected>>>,
+    /// Why those that were asked about, also by slices before, would not be run again: for that
+    /// the rules look at all that is below one.
+    refused: HashMap<ItemId, Option<Refusal>>,
 }
 
 impl<'a> Above<'a> {
     pub(super) fn of(store: &'a AnyStore) -> Above<'a> {
-        Above { store, known: HashMap::new() }
+        Above { store, known: HashMap::new(), refused: HashMap::new() }
+    }
+
+    /// What is above the next items may have changed.
+    pub(super) fn begin_slice(&mut self) {
+        self.known.clear();
+        if self.refused.len() > REMEMBERED {
+            self.refused.clear();
+        }
     }
 
     async fn find(&mut self, id: ItemId) -> Result<Option<Arc<Inspected>>, StoreError> {
@@ -58,6 +73,24 @@ impl<'a> Above<'a> {
         self.find(id).await
     }
 
+    /// Why an item would not be run again, if the rules say so. One that is back has come before.
+    async fn refusal_of_above(
+        &mut self,
+        document: &Document,
+        item: &Item,
+        now: Timestamp,
+    ) -> Result<Option<Refusal>, StoreError> {
+        if let Some(known) = self.refused.get(&item.id) {
+            return Ok(known.clone());
+        }
+        let mode = document.mode.of(item);
+        let command = Command::Retry { items: vec![item.id], mode, from_stage: None };
+        let refusal = self.store.forecast(&command, now).await?.err();
+        let refusal = refusal.filter(|refusal| !matches!(refusal, Refusal::StillLive { .. }));
+        self.refused.insert(item.id, refusal.clone());
+        Ok(refusal)
+    }
+
     /// What is to become of an item, given what was asked for.
     pub(super) async fn fate(
         &mut self,
@@ -71,7 +104,7 @@ impl<'a> Above<'a> {
             None if listed.item.is_root() => Fate::Own,
             None => match document.verb {
                 Verb::Delete => self.fate_of_deleted(asked, &listed.item).await?,
-                Verb::Retry => self.fate_of_retried(document, asked, &listed.item).await?,
+                Verb::Retry => self.fate_of_retried(document, asked, &listed.item, now).await?,
                 Verb::Cancel | Verb::Prioritise => Fate::Own,
             },
         };
@@ -104,12 +137,13 @@ impl<'a> Above<'a> {
     }
 
     /// What a clone of its root has too is not run again by itself. What was cancelled with its
-    /// tree comes back with that, and with nothing else.
+    /// tree comes back with that, if that comes back, and with nothing else.
     async fn fate_of_retried(
         &mut self,
         document: &Document,
         asked: &find::Filter,
         item: &Item,
+        now: Timestamp,
     ) -> Result<Fate, StoreError> {
         if document.mode == Mode::Clone
             && let Some(root) = self.root(item).await?
@@ -118,19 +152,25 @@ impl<'a> Above<'a> {
         {
             return Ok(Fate::PassedOver);
         }
-        let (mut place, mut fate) = (item.place, Fate::Own);
+        let (mut place, mut highest) = (item.place, None);
         while let Some(inside) = place {
             let Some(above) = self.find(inside.parent).await? else { return Ok(Fate::Gone) };
             let ancestor = inside.parent;
             let is_cancelled = above.item.state == State::Done(End::Cancelled);
             let is_left_behind = above.item.generation != inside.generation;
             if is_cancelled && !is_left_behind && asked.admits(&above) {
-                fate = Fate::WithAbove;
+                highest = Some(Arc::clone(&above));
             } else if is_cancelled || is_left_behind || above.item.has(Marks::CANCELLING) {
                 return Ok(Fate::Refused(Refusal::UnderCancelled { ancestor }));
             }
             place = above.item.place;
         }
-        Ok(fate)
+        let Some(above) = highest else { return Ok(Fate::Own) };
+        // What begins again with a stage leaves its children behind.
+        if document.from_stage.is_some() {
+            return Ok(Fate::PassedOver);
+        }
+        let refusal = self.refusal_of_above(document, &above.item, now).await?;
+        Ok(refusal.map_or(Fate::WithAbove, Fate::Refused))
     }
 }

@@ -100,6 +100,7 @@ async fn work(app: &Arc<App>, mut kept: Kept) -> Result<(), Failure> {
         }
     };
     let filter = kept.document.looks_at(&asked);
+    let mut above = Above::of(app.queue.for_the_server().store());
     loop {
         if app.is_stopping() {
             return Ok(());
@@ -109,7 +110,8 @@ async fn work(app: &Arc<App>, mut kept: Kept) -> Result<(), Failure> {
             kept.document.end(Stand::Cancelled, now);
         } else {
             let page = slice(app, &filter, &kept.document).await?;
-            let is_whole = match sorted(app, &kept.document, &asked, &page.items).await {
+            let is_whole = match sorted(app, &mut above, &kept.document, &asked, &page.items).await
+            {
                 Ok(fates) => {
                     let items = taken_down(&mut kept.document, fates);
                     kept.document.dry_run || act(app, &mut kept, &asked, items).await
@@ -151,12 +153,14 @@ async fn slice(
 /// What is to become of each item of a slice. If that cannot be read it is tried again.
 async fn sorted(
     app: &App,
+    above: &mut Above<'_>,
     document: &Document,
     asked: &find::Filter,
     items: &[Listed],
 ) -> Result<Vec<(Item, Fate)>, StoreError> {
     let queue = app.queue.for_the_server();
-    let (mut above, mut fates, mut tries) = (Above::of(queue.store()), Vec::new(), TRIES);
+    let (mut fates, mut tries) = (Vec::new(), TRIES);
+    above.begin_slice();
     while let Some(listed) = items.get(fates.len()) {
         match above.fate(document, asked, listed, queue.clock().now()).await {
             Ok(fate) => fates.push((listed.item, fate)),

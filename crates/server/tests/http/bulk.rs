@@ -142,7 +142,11 @@ fn without_a_status_a_verb_is_about_what_it_can_be_done_to() {
 
 /// A document of so many pages; its id.
 fn split(server: &Server, pages: usize, route: &[&str]) -> String {
-    server.enqueue(json!({"kind": "document", "route": route}));
+    split_item(server, pages, json!({"kind": "document", "route": route}))
+}
+
+fn split_item(server: &Server, pages: usize, document: Value) -> String {
+    server.enqueue(document);
     let grant = server.claim(json!({"kinds": ["document"], "worker": "w"}));
     let page = |no| json!({"ordinal": no, "kind": "page"});
     let children: Vec<Value> = (0..pages).map(page).collect();
@@ -215,17 +219,48 @@ fn a_tree_is_retried_also_if_only_its_root_is_meant() {
     assert_eq!(done_as_counted(&server, &documents), 0);
 }
 
+/// Cancels everything, and waits until a tree of so many items has ended.
+fn cancel_tree(server: &Server, root: &str, items: u64) {
+    let all = json!({"verb": "cancel", "all": true});
+    assert_eq!(done(server, &all)["refused"], 0);
+    let has_ended = || server.get(&format!("/api/v1/queue/{root}")).json()["status"] == "cancelled";
+    while !has_ended() || stats(server, "cancelled") < items {
+        std::thread::yield_now();
+    }
+}
+
+/// They were counted as done, though their root stayed as it was.
+#[test]
+fn what_is_below_a_root_that_does_not_come_back_is_refused_as_it_is() {
+    let data = Data::new("bulk-away");
+    let server = Server::start(&data.0);
+    let document = json!({"kind": "document", "key": "k"});
+    let root = split_item(&server, 120, document.clone());
+    cancel_tree(&server, &root, 121);
+    server.enqueue(document);
+    let shown = done(&server, &json!({"verb": "retry", "all": true}));
+    assert_eq!(figures(&shown), [121, 0, 121], "{shown}");
+    assert_eq!(shown["refusals"], json!({"key_in_use": 121}));
+}
+
+/// They were counted as done, though they stay cancelled.
+#[test]
+fn a_tree_that_begins_again_with_a_stage_leaves_behind_what_was_cancelled_with_it() {
+    let data = Data::new("bulk-behind");
+    let server = Server::start(&data.0);
+    let root = split_item(&server, 3, json!({"kind": "document"}));
+    cancel_tree(&server, &root, 4);
+    let retry = json!({"verb": "retry", "all": true, "from_stage": "work"});
+    assert_eq!(done_as_counted(&server, &retry), 1);
+    assert_eq!((stats(&server, "cancelled"), stats(&server, "pending")), (3, 1));
+}
+
 #[test]
 fn a_tree_that_was_cancelled_comes_back_whole() {
     let data = Data::new("bulk-back");
     let server = Server::start(&data.0);
     let root = split(&server, 120, &["split"]);
-    let all = json!({"verb": "cancel", "all": true});
-    assert_eq!(done(&server, &all)["refused"], 0);
-    let has_ended = || server.get(&format!("/api/v1/queue/{root}")).json()["status"] == "cancelled";
-    while !has_ended() || stats(&server, "cancelled") < 121 {
-        std::thread::yield_now();
-    }
+    cancel_tree(&server, &root, 121);
     // Its pages alone stay with it.
     let pages = done(&server, &json!({"verb": "retry", "filter": "kind:page", "dry_run": true}));
     assert_eq!(pages["refusals"], json!({"under_cancelled": 120}));
