@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use windrow_core::command::RetryMode;
 use windrow_core::find::Listed;
-use windrow_core::item::{End, State, Status};
+use windrow_core::item::{End, Marks, State, Status};
 use windrow_core::note::Expects;
 use windrow_core::tally::Bucket;
 use windrow_core::{ItemId, Refusal, RequestId, Timestamp, find};
@@ -188,6 +188,10 @@ impl Document {
                 State::Done(_) | State::Split => self.refusal_of_stage(listed),
                 _ => live,
             },
+            // Also if something failed below it.
+            Verb::Retry if !is_done && item.has(Marks::CANCELLING) => {
+                Some(Refusal::UnderCancelled { ancestor: item.id })
+            }
             Verb::Retry => match item.state {
                 State::Done(End::Failed | End::Cancelled) => None,
                 // What failed below it comes back with it.
@@ -318,4 +322,67 @@ fn random() -> u64 {
 /// An id that nobody else has.
 pub(crate) fn new_id() -> RequestId {
     RequestId(u128::from(random()) << 64 | u128::from(random()))
+}
+
+#[cfg(test)]
+mod tests {
+    use windrow_core::Item;
+    use windrow_core::id::StoreTag;
+    use windrow_core::item::{Body, KindNo, QueueNo, RouteNo, TenantNo};
+    use windrow_core::tally::{Counts, Level, OnGaps, Tally};
+
+    use super::*;
+
+    /// A split item of which a child failed.
+    fn split(marks: Marks) -> Listed {
+        let counts = Counts::one(Bucket::Failed);
+        let levels = vec![Level { level: 1, phase: "work".into(), counts }];
+        let item = Item {
+            id: ItemId::from_serial(7, StoreTag::new(1)),
+            queue: QueueNo(0),
+            tenant: TenantNo(0),
+            kind: KindNo(0),
+            group: None,
+            route: RouteNo(0),
+            priority: 5,
+            stage: 0,
+            state: State::Split,
+            attempts: 1,
+            deferrals: 0,
+            generation: 0,
+            skipped: 0,
+            place: None,
+            marks,
+        };
+        Listed {
+            item,
+            status: Status::Processing,
+            body: Body::new("t", "q"),
+            error: None,
+            reason: None,
+            progress: None,
+            changed_at: Timestamp::ZERO,
+            finished_at: None,
+            tally: Some(Tally { levels, ..Tally::new(0, OnGaps::Continue) }),
+        }
+    }
+
+    /// It was counted as to be done, and then refused.
+    #[test]
+    fn a_root_that_is_being_cancelled_is_not_run_again() {
+        let retry = Wanted {
+            verb: Verb::Retry,
+            filter: Filter::default(),
+            priority: None,
+            mode: Mode::Reset,
+            from_stage: None,
+            dry_run: true,
+        };
+        let document = Document::new(retry, Timestamp::ZERO);
+        let refusal = |listed: &Listed| document.refusal_of(listed, Timestamp::ZERO);
+        assert_eq!(refusal(&split(Marks::PARENT)), None);
+        let ending = split(Marks::PARENT.with(Marks::CANCELLING));
+        let ancestor = ending.item.id;
+        assert_eq!(refusal(&ending), Some(Refusal::UnderCancelled { ancestor }));
+    }
 }
