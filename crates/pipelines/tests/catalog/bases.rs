@@ -11,7 +11,7 @@ use libtest_mimic::Trial;
 use rusqlite::Connection;
 use tokio::runtime::{Handle, Runtime};
 use windrow_pipelines::catalog::moving::Moving;
-use windrow_pipelines::catalog::postgres::{Connect, Options};
+use windrow_pipelines::catalog::postgres::{Connect, Options, is_begun};
 use windrow_pipelines::catalog::{Catalog, CatalogError, DocumentFilter, Postgres, Sqlite};
 use windrow_testkit::servers::{Durability, Postgres as Process, Stop, Version};
 
@@ -193,6 +193,7 @@ pub(crate) fn trials(server: &Arc<Server>) -> Vec<Trial> {
         trial("a_newer_schema_is_refused", newer),
         trial("a_changed_step_is_refused", changed),
         trial("a_server_that_dies_is_transient_and_what_was_answered_is_there", dies),
+        trial("what_is_only_left_over_makes_a_catalog_that_is_begun", begun),
         trial("plans_of_the_queue_do_not_keep_words_from_their_index", foreign_plans),
     ]
 }
@@ -240,6 +241,26 @@ fn changed(server: &Server) -> anyhow::Result<()> {
     base.psql("update windrow_catalog.migrations set checksum = 'other'")?;
     let why = refused(&base)?;
     ensure!(why.contains("is not this program's"), "{why}");
+    Ok(())
+}
+
+/// Nobody removed it from the stores outside.
+fn begun(server: &Server) -> anyhow::Result<()> {
+    let base = server.named()?;
+    runtime().block_on(base.open())?;
+    let is_begun = || {
+        runtime().block_on(async {
+            let url = base.process.url(&base.name);
+            let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await?;
+            tokio::spawn(connection);
+            anyhow::Ok(is_begun(&client).await?)
+        })
+    };
+    ensure!(!is_begun()?, "an empty one");
+    base.psql(
+        "insert into windrow_catalog.leftovers (document, taken) values (gen_random_uuid(), false)",
+    )?;
+    ensure!(is_begun()?);
     Ok(())
 }
 

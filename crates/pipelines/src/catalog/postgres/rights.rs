@@ -45,10 +45,11 @@ pub async fn is_begun(client: &Client) -> Result<bool, CatalogError> {
          where relnamespace = to_regnamespace('windrow_catalog') and relkind = 'r'";
     let there = client.query_typed(there, &[]).await.map_err(Trouble::Theirs)?;
     let there: Vec<&str> = there.iter().map(|row| row.get(0)).collect();
-    // One that an older version made lacks some.
-    let tables =
-        TABLES.iter().filter(|table| !table.is_always_there() && there.contains(&table.name));
-    let holds = tables.map(|table| format!("exists (select from windrow_catalog.{})", table.name));
+    let moved = TABLES.iter().filter(|table| !table.is_always_there()).map(|table| table.name);
+    // One that an older version made lacks some. What is left over is still to be removed from
+    // stores outside.
+    let tables = moved.chain(["leftovers"]).filter(|name| there.contains(name));
+    let holds = tables.map(|name| format!("exists (select from windrow_catalog.{name})"));
     let sql =
         format!("select {}", holds.chain(["false".to_owned()]).collect::<Vec<_>>().join(" or "));
     Ok(client.query_typed_one(&sql, &[]).await.map_err(Trouble::Theirs)?.get(0))
