@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import pytest
@@ -13,6 +13,7 @@ import pytest
 from serving import PATIENCE_S, Proxy, Server, eventually
 from windrow import (
     Client,
+    Invalid,
     Job,
     LeaseLost,
     Overloaded,
@@ -22,6 +23,7 @@ from windrow import (
     Worker,
     worker,
 )
+from windrow import _verbs as v
 from windrow._call import Call
 from windrow._engine import CLAIM_WITHIN_S, Engine
 from windrow._hand import AnyJob
@@ -220,3 +222,42 @@ def test_the_log_says_at_once_that_the_server_is_away_and_when_it_is_back(
                 eventually(lambda times=times: len(said("is back")) == times, "the other line")  # type: ignore[misc]
     assert said("does not answer") == ["WARNING"] * 2, "once for each outage"
     assert said("is back") == ["INFO"] * 2
+
+
+@pytest.fixture
+def engine(client: Client) -> Iterator[Engine]:
+    """One that was not started, of a client that refuses by itself to renew."""
+    with Turned(client.server, "/renew", lambda: Invalid("invalid", "cannot be sent")) as local:
+        working = Worker[int](lambda job: None, "q", client=local)
+        yield Engine(local, working._plan, lambda _: Put(), drain=False)
+
+
+def lines_of(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage().split(" ", 1)[1] for record in caplog.records]
+
+
+def test_a_server_that_turns_claims_away_is_not_back_because_it_answers_something_else(
+    engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With each lease that was renewed it was back, and with the next claim it had no work."""
+    caplog.set_level(logging.INFO, "windrow")
+    busy = Overloaded("overloaded", "later", status=429)
+    for _ in range(3):
+        engine._away.turned_away(busy)
+        engine._ask(v.stats(), 10.0)
+    assert [line.split(" ", 1)[0] for line in lines_of(caplog)] == ["work"], caplog.text
+    engine._ask(v.stats(), 10.0, claim=True)
+    engine._ask(v.stats(), 10.0, claim=True)
+    assert lines_of(caplog)[1:] == ["is back"]
+
+
+def test_a_server_that_was_not_asked_is_not_back(
+    engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "windrow")
+    engine._away.missed(Unreachable("unreachable", "gone"))
+    with pytest.raises(Invalid):
+        engine._ask(v.renew("00", for_=1.0), 1.0)
+    assert "is back" not in lines_of(caplog)
+    engine._ask(v.stats(), 10.0)
+    assert lines_of(caplog)[1:] == ["is back"]

@@ -73,28 +73,39 @@ class Slots(Protocol):
 
 
 class _Away:
-    """Says once that the server does not answer, or has no work, and once that it is back."""
+    """Says once that the server does not answer, once that it has no work, and when that is over.
+
+    One that turns claims away renews leases all the same, so that the two are kept apart.
+    """
 
     def __init__(self, server: str) -> None:
         self._server = server
         self._lock = threading.Lock()
-        self.is_said = False
+        self._is_away = False
+        self._has_no_work = False
 
     def missed(self, why: WindrowError) -> None:
         # Whoever answers that it cannot is there.
         if isinstance(why, Unreachable):
-            self.say("%s does not answer, asking again: %s", why)
+            with self._lock:
+                if not self._is_away:
+                    self._is_away = True
+                    log.warning("%s does not answer, asking again: %s", self._server, why)
 
-    def say(self, text: str, why: WindrowError) -> None:
-        with self._lock:
-            if not self.is_said:
-                self.is_said = True
-                log.warning(text, self._server, why)
+    def turned_away(self, why: WindrowError) -> None:
+        # Of one that does not answer it was said.
+        if not isinstance(why, Unreachable):
+            with self._lock:
+                if not self._has_no_work:
+                    self._has_no_work = True
+                    log.warning("no work from %s, asking again: %s", self._server, why)
 
-    def answered(self) -> None:
+    def answered(self, claim: bool) -> None:
         with self._lock:
-            if self.is_said:
-                self.is_said = False
+            is_over = self._is_away or (claim and self._has_no_work)
+            self._is_away = False
+            self._has_no_work = self._has_no_work and not claim
+            if is_over:
                 log.info("%s is back", self._server)
 
 
@@ -177,17 +188,18 @@ class Engine:
         if not self.hand.end(job, parts):
             log.debug("the outcome of %s is dropped", job.id)
 
-    def _ask(self, call: Call[T], within: float, cut: Cut | None = None) -> T:
+    def _ask(self, call: Call[T], within: float, cut: Cut | None = None, claim: bool = False) -> T:
         """Asks, and lets the log know if the server is away, and when it is back."""
         try:
             answer = self.client.ask(call, within=within, cut=cut, missed=self._away.missed)
         except (Cut.Off, Unavailable, Overloaded):
             raise
-        except WindrowError:
-            # A refusal is an answer.
-            self._away.answered()
+        except WindrowError as why:
+            # A refusal is an answer; what was refused here is none.
+            if why.status is not None:
+                self._away.answered(claim)
             raise
-        self._away.answered()
+        self._away.answered(claim)
         return answer
 
     # Claiming
@@ -228,11 +240,11 @@ class Engine:
         rests = Rests(AWAY_S)
         while True:
             try:
-                return self._ask(call, CLAIM_WITHIN_S, cut=self._cut)
+                return self._ask(call, CLAIM_WITHIN_S, cut=self._cut, claim=True)
             except Cut.Off:
                 break
             except (Unavailable, Overloaded) as why:
-                self._away.say("no work from %s, asking again: %s", why)
+                self._away.turned_away(why)
                 if self._cut.waits(rests.after_error(why)):
                     break
             except WindrowError as why:
