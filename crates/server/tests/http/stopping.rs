@@ -98,10 +98,15 @@ fn idle_connections_do_not_hold_a_stop_up_and_a_second_signal_ends_what_does() {
 
     let mut server = Server::start(&data.0);
     let _busy = held_up(&server);
-    // Twice at once, as GNU `timeout` does, is once.
-    let pid = server.process.child.id().to_string();
-    assert!(Command::new("kill").args(["-TERM", &pid, &pid]).status().unwrap().success());
+    // Twice at once, as GNU `timeout` does, is once. Two that nobody has noticed are one already.
+    let told = std::time::Instant::now();
+    server.signal("-TERM");
     while server.get("/readyz").status != 503 {}
+    server.signal("-TERM");
+    // Here it might be so slow that the second one is no echo.
+    if told.elapsed() < Duration::from_millis(150) {
+        (0..20).for_each(|_| assert_eq!(server.get("/readyz").status, 503));
+    }
     server.signal("-INT");
     assert!(server.process.child.wait().unwrap().success());
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
