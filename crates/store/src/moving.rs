@@ -229,8 +229,8 @@ pub async fn copy<S: Export, T: Import>(
     }
 }
 
-/// Refuses to go on behind an item that was never in the source: whoever put it there, all that lies
-/// before it would be passed over.
+/// Refuses to go on behind an item that was never in the source: whoever put it there, all that
+/// lies before it would be passed over.
 async fn ensure_known<S: Export>(source: &S, last: ItemId) -> Result<(), MoveError> {
     let before = last.serial().checked_sub(1).map(|serial| ItemId::from_serial(serial, last.tag()));
     let found = source.moved(before, 1).await?;

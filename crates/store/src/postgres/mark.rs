@@ -30,8 +30,8 @@ pub(super) async fn is_half_moved(client: &Used) -> Result<bool, Error> {
     Ok(client.query_one(step!(sql)).await?.get(0))
 }
 
-/// What a mark was written over: the tag of the store and the secret that its ids are mixed with, as
-/// far as there were any.
+/// What a mark was written over: the tag of the store and the secret that its ids are mixed with,
+/// as far as there were any.
 #[derive(Debug)]
 pub(super) struct Before {
     tag: Option<i64>,
