@@ -38,7 +38,7 @@ impl Sqlite {
     /// Copies a catalog as it is at one moment, used or not, into a file that does not exist yet.
     /// Says what the copy hashes to.
     pub fn copy(from: &Path, to: &Path) -> Result<Hash, CatalogError> {
-        let (source, mut target) = (open::reader(from)?, Connection::open(to)?);
+        let (source, mut target) = (open::reader(from)?, open::made(to)?);
         // A copy that is not finished is thrown away, and nothing that would mend it may stay.
         target.execute_batch("pragma journal_mode = off; pragma synchronous = off")?;
         // In one step, because what is written between two would begin it again.

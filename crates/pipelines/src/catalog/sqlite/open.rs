@@ -1,5 +1,11 @@
 //! Opening: the file, its settings, and the steps that bring its schema up to date.
+//!
+//! Texts of documents are nobody else's business: the files are their owner's alone, whatever the
+//! umask, as those of the store beside them.
 
+use std::fs::{self, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::time::Duration;
 
@@ -17,11 +23,15 @@ const APPLICATION: i32 = 0x7764_7263;
 /// How long to wait for another process that writes.
 const BUSY: Duration = Duration::from_secs(10);
 
+/// The mode of its files: what is read and written by their owner.
+const MODE: u32 = 0o600;
+
 /// The connection that writes. Makes the file if there is none.
 pub(super) fn writer(path: &Path) -> Result<Connection, CatalogError> {
-    let mut connection = Connection::open(path)?;
+    let mut connection = made(path)?;
     connection.busy_timeout(BUSY)?;
     refuse_foreign(&connection, path)?;
+    narrow(path).map_err(CatalogError::transient)?;
     let mode: String = connection.query_row("pragma journal_mode = wal", [], |row| row.get(0))?;
     if mode != "wal" {
         let why = format!("{} cannot be written ahead; is it on a network?", path.display());
@@ -38,6 +48,39 @@ pub(super) fn writer(path: &Path) -> Result<Connection, CatalogError> {
     connection.set_prepared_statement_cache_capacity(128);
     migrate(&mut connection, path)?;
     Ok(connection)
+}
+
+/// A connection to a file that is made if there is none. SQLite would make it with what the umask
+/// leaves, and the files beside it with the mode that it has.
+pub(super) fn made(path: &Path) -> Result<Connection, CatalogError> {
+    match OpenOptions::new().write(true).create_new(true).mode(MODE).open(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            Err(CatalogError::transient(format!("{}: {error}", path.display())))
+        }
+        _ => Ok(Connection::open(path)?),
+    }
+}
+
+/// Takes from others what earlier versions let them read, of the file and of those beside it. By
+/// name: whoever closes a file lets go of all locks that this process has on it, SQLite's too.
+fn narrow(path: &Path) -> io::Result<()> {
+    for beside in ["", "-wal", "-shm"] {
+        let mut name = path.as_os_str().to_owned();
+        name.push(beside);
+        let mode = match fs::metadata(&name) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            found => found?.permissions().mode() & 0o777,
+        };
+        if mode & !MODE == 0 {
+            continue;
+        }
+        match fs::set_permissions(&name, Permissions::from_mode(MODE)) {
+            // Who may read what belongs to somebody else is theirs to say.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+            done => done?,
+        }
+    }
+    Ok(())
 }
 
 /// A connection that reads.
@@ -113,6 +156,31 @@ mod tests {
             assert_eq!(number("pragma synchronous"), 2);
             let changed = reader(path).unwrap().execute("delete from counters", []);
             assert!(changed.is_err(), "a reader writes");
+        });
+    }
+
+    fn modes(path: &Path) -> Vec<u32> {
+        let beside = ["", "-wal", "-shm"].map(|end| format!("{}{end}", path.display()));
+        let mode = |file: String| std::fs::metadata(file).unwrap().permissions().mode() & 0o777;
+        beside.map(mode).to_vec()
+    }
+
+    #[test]
+    fn nobody_but_its_owner_reads_a_catalog() {
+        in_file("modes", |path| {
+            let open = writer(path).unwrap();
+            assert_eq!(modes(path), [0o600; 3]);
+            // As versions before this one left them.
+            for beside in ["", "-wal", "-shm"] {
+                let file = format!("{}{beside}", path.display());
+                std::fs::set_permissions(file, Permissions::from_mode(0o644)).unwrap();
+            }
+            let again = writer(path).unwrap();
+            assert_eq!(modes(path), [0o600; 3]);
+            drop((open, again));
+            let copy = path.with_file_name("copy.db");
+            super::super::Sqlite::copy(path, &copy).unwrap();
+            assert_eq!(std::fs::metadata(copy).unwrap().permissions().mode() & 0o777, 0o600);
         });
     }
 
