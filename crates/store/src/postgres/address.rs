@@ -55,6 +55,10 @@ impl Address {
             return Err(Error::Address("it does not begin with postgres://".into()));
         }
         let (place, parameters) = url.split_once('?').unwrap_or((url, ""));
+        // What follows the first one would be taken for a host, and shown as one.
+        if place.matches('@').count() > 1 {
+            return Err(too_many_ats());
+        }
         let (mut mode, mut roots) = ("prefer".to_owned(), None);
         let (mut pooled, mut connections) = (false, None);
         let mut rest: Vec<&str> = Vec::new();
@@ -70,14 +74,13 @@ impl Address {
         }
         let parsed = tokio_postgres::Config::from_str(&format!("{place}?{}", rest.join("&")));
         let mut config = parsed.map_err(|error| {
+            // A parameter that nobody knows may be the rest of a password.
+            if rest.iter().any(|parameter| parameter.contains('@')) {
+                return too_many_ats();
+            }
             let why = std::error::Error::source(&error).map(ToString::to_string);
             Error::Address(why.unwrap_or_else(|| error.to_string()))
         })?;
-        let has_at = |host: &Host| matches!(host, Host::Tcp(name) if name.contains('@'));
-        if config.get_hosts().iter().any(has_at) {
-            let why = "there is more than one @ in it; write %40 for one in the password or user";
-            return Err(Error::Address(why.into()));
-        }
         let (mode, trust) = protection(&mode, roots.map(PathBuf::from))?;
         config.ssl_mode(mode);
         give_up_in_time(&mut config);
@@ -113,6 +116,12 @@ impl Address {
         let database = named.or(self.config.get_user()).unwrap_or("postgres");
         format!("{}/{database}", hosts.join(","))
     }
+}
+
+fn too_many_ats() -> Error {
+    let why = "there is more than one @ in it, or one behind a ?; in the password or user, write \
+               %40 for @, %2F for / and %3F for ?";
+    Error::Address(why.into())
 }
 
 /// A machine that dies says nothing. Without this, whoever waits for it waits for two hours, and
@@ -245,7 +254,13 @@ mod tests {
         check("postgres://u:hunter2@h:port/d", "port");
         check("postgres://u:hunter2@h/d?colour=red", "colour");
         check("postgres://u:hunter2@h/d?sslmode=verify-ca&sslrootcert=/no/such", "/no/such");
+        check("postgres://u:p@hunter2/w@h:5544/d", "%2F");
+        check("postgres://u:p@hunter2@h/d", "more than one @");
+        check("postgres://u:p@x/hunter2@h", "%40");
+        check("postgres://u:p@12?hunter2=w@h/d", "%3F");
         let shown = format!("{:?}", Address::parse("postgres://u:hunter2@h/d").unwrap());
         assert!(!shown.contains("hunter2"), "{shown}");
+        let slash = Address::parse("postgres://u:hunter2/w@h/d").unwrap().shown();
+        assert_eq!(slash, "h:5432/d");
     }
 }
