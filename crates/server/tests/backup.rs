@@ -230,6 +230,55 @@ fn what_was_answered_before_a_backup_is_in_it_however_busy_the_server_is() {
     server.stop();
 }
 
+/// It was refused as if the backup were damaged, and nothing of the moment could be had.
+#[test]
+fn a_moment_with_a_payload_that_no_backup_has_is_restored_without_it_by_who_says_so() {
+    let (data, place, archive) = archive_of("came-and-went", 1);
+    let server = Server::start(&data.place(), &[]);
+    let url = format!("http://{}", server.address);
+    let large = place.0.join("large");
+    std::fs::write(&large, "x".repeat(20_000)).unwrap();
+    let id = windrow(&["enqueue", "q", &format!("@{}", text(&large)), "--server", &url]);
+    let id = id.trim();
+    let wait = |ms| until(Duration::from_millis(ms), || false);
+    // The log says what time it is once a second.
+    wait(1_600);
+    let moment = now().to_string();
+    wait(1_600);
+    for verb in ["cancel", "delete"] {
+        windrow(&[verb, id, "--server", &url]);
+    }
+    let blobs = data.0.join("blobs");
+    assert!(until(PATIENCE, || std::fs::read_dir(&blobs).unwrap().next().is_none()));
+    let said = windrow(&["backup", text(&archive), "--server", &url]);
+    assert!(said.contains("but for payloads above 16 KiB"), "{said}");
+    let said = windrow(&["restore", text(&archive), "--list"]);
+    assert!(said.contains("but for payloads above 16 KiB"), "{said}");
+
+    let to = place.0.join("to");
+    let then = ["restore", text(&archive), "--data-dir", text(&to), "--at", &moment];
+    let said = refused(&then);
+    for part in [id, "came and went between two backups", "--without-lost-blobs", "--list"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert!(!to.exists(), "nothing is left of it");
+    let said = windrow(&[&then[..], &["--without-lost-blobs"]].concat());
+    assert!(said.contains(&format!("1 item without the payload, which is lost: {id}")), "{said}");
+    let found = items(&to);
+    assert_eq!((found.len(), &found[id]["payload"]["blob_bytes"]), (2, &json!(20_000)));
+    // What was made of it is a store like any other, and so is what is made of its backup.
+    let again = place.0.join("again");
+    windrow(&["backup", text(&again), "--data-dir", text(&to)]);
+    let last = place.0.join("last");
+    let said = refused(&["restore", text(&again), "--data-dir", text(&last)]);
+    assert!(said.contains("--without-lost-blobs"), "{said}");
+    let words = ["restore", text(&again), "--data-dir", text(&last), "--without-lost-blobs"];
+    let said = windrow(&[&words[..], &["--json"]].concat());
+    let said: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(said["without_payload"], json!([id]));
+    server.stop();
+}
+
 /// An archive with one backup of a server that has this many items.
 fn archive_of(test: &str, count: usize) -> (Data, Data, PathBuf) {
     let (data, place) = (Data::new(test), Data::new(&format!("{test}-place")));

@@ -35,29 +35,48 @@ pub(super) async fn verify<S: Export, B: Blobs>(
     store: &S,
     bytes: &B,
 ) -> anyhow::Result<Vec<String>> {
-    let (read, faults) = compare(store, bytes).await?;
-    let blobs = counted(read, "blob");
+    let Compared { right, missing, mut faults } = compare(store, bytes).await?;
+    for (tenant, blob) in missing {
+        faults.push(format!("{}: its bytes are missing", named(&tenant, blob)));
+    }
+    let blobs = counted(right, "blob");
     writeln!(std::io::stdout().lock(), "{blobs}: every hash is right")?;
     Ok(faults)
 }
 
-/// How many blobs are as they should be, and what is wrong with others.
-pub(super) async fn compare<S: Export, B: Blobs>(
-    store: &S,
-    bytes: &B,
-) -> anyhow::Result<(u64, Vec<String>)> {
-    let (mut faults, mut read) = (Vec::new(), 0);
+/// How the bytes of blobs compare with what a store knows of them.
+#[derive(Default)]
+pub(super) struct Compared {
+    pub(super) right: u64,
+    /// Those that items refer to and nobody has.
+    pub(super) missing: Vec<(Arc<str>, BlobRef)>,
+    pub(super) faults: Vec<String>,
+}
+
+pub(super) async fn compare<S: Export, B: Blobs>(store: &S, bytes: &B) -> anyhow::Result<Compared> {
+    let mut compared = Compared::default();
     for (tenant, blob, references) in known(store).await? {
-        let name = format!("blob {} of tenant {tenant}", Hex(&blob.hash));
-        match blobs::hash_of(bytes, &tenant, blob).await {
-            Ok(hash) if hash == blob.hash => read += 1,
-            Ok(hash) => faults.push(format!("{name}: its bytes hash to {}", Hex(&hash))),
-            Err(BlobError::NotFound) if references == 0 => {}
-            Err(BlobError::NotFound) => faults.push(format!("{name}: its bytes are missing")),
-            Err(error) => faults.push(format!("{name}: {error}")),
-        }
+        let wrong = match blobs::hash_of(bytes, &tenant, blob).await {
+            Ok(hash) if hash == blob.hash => {
+                compared.right += 1;
+                continue;
+            }
+            Err(BlobError::NotFound) => {
+                if references > 0 {
+                    compared.missing.push((tenant, blob));
+                }
+                continue;
+            }
+            Ok(hash) => format!("its bytes hash to {}", Hex(&hash)),
+            Err(error) => error.to_string(),
+        };
+        compared.faults.push(format!("{}: {wrong}", named(&tenant, blob)));
     }
-    Ok((read, faults))
+    Ok(compared)
+}
+
+fn named(tenant: &str, blob: BlobRef) -> String {
+    format!("blob {} of tenant {tenant}", Hex(&blob.hash))
 }
 
 /// Copies the files of documents, whether an item still refers to them or not. One that the source

@@ -2,11 +2,13 @@
 //! made of it again, as it was then or at some moment before.
 //!
 //! [`archive`] is the directory in which backups gather, [`copy`] fills it from a server or a data
-//! directory, [`restore`] makes a data directory of it, and [`catalog`] takes the catalog up again.
+//! directory, [`restore`] makes a data directory of it, [`catalog`] takes the catalog up again, and
+//! [`lost`] knows what no backup has.
 
 mod archive;
 mod catalog;
 mod copy;
+mod lost;
 mod restore;
 
 use std::io::Write as _;
@@ -23,6 +25,12 @@ use super::show::{Table, duration_ms};
 use super::{counted, runtime, with_target};
 
 use archive::Archive;
+use lost::named;
+use restore::Wanted;
+
+/// What is in no backup, however many there are.
+const BUT: &str =
+    ", but for payloads above 16 KiB that were enqueued and deleted between two backups";
 
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
@@ -70,7 +78,7 @@ pub(super) fn backup(args: &Backup) -> anyhow::Result<()> {
         }
         let (files, copied) = (counted(made.files, "file"), size(made.copied));
         writeln!(out, "{}: {files}, {}, of which {copied} were copied", made.at, size(made.bytes))?;
-        writeln!(out, "every moment since {} can be restored", made.since)?;
+        writeln!(out, "every moment since {} can be restored{BUT}", made.since)?;
         Ok(())
     })
 }
@@ -118,8 +126,12 @@ pub(super) struct Restore {
     /// The moment to go back to: a time, or how long ago. The last one if it is not given.
     #[arg(long, value_name = "TIME", value_parser = moment)]
     at: Option<Timestamp>,
+    /// Restore also if no backup has the payloads of some items, which are named: what is above
+    /// 16 KiB and was enqueued and deleted between two backups.
+    #[arg(long)]
+    without_lost_blobs: bool,
     /// Show which moments there are, and restore nothing.
-    #[arg(long, conflicts_with_all = ["data_dir", "at"])]
+    #[arg(long, conflicts_with_all = ["data_dir", "at", "without_lost_blobs"])]
     list: bool,
     /// Print JSON.
     #[arg(long)]
@@ -140,15 +152,20 @@ fn moment(text: &str) -> Result<Timestamp, String> {
 pub(super) fn restore(args: &Restore) -> anyhow::Result<()> {
     let archive = Archive::open(&args.backup)?;
     let Some(to) = &args.data_dir else { return list(&archive, args.json) };
-    let restored = runtime()?.block_on(restore::restore(&archive, to, args.at))?;
+    let wanted = Wanted { at: args.at, without_lost_blobs: args.without_lost_blobs };
+    let restored = runtime()?.block_on(restore::restore(&archive, to, wanted))?;
     let out = &mut std::io::stdout().lock();
-    let restore::Restored { at, live, ended, blobs, catalog } = restored;
+    let restore::Restored { at, live, ended, blobs, without_payload, catalog } = restored;
     if args.json {
         let directory = to.display().to_string();
         let mut line = json!({
             "directory": directory, "at": at.to_string(), "live": live, "ended": ended,
             "blobs": blobs,
         });
+        if !without_payload.is_empty() {
+            let items = without_payload.iter().map(ToString::to_string);
+            line["without_payload"] = items.collect::<Vec<_>>().into();
+        }
         if let Some(catalog) = catalog {
             line["documents"] = json!(catalog.documents);
             line["documents_at"] = json!(catalog.at.to_string());
@@ -160,6 +177,10 @@ pub(super) fn restore(args: &Restore) -> anyhow::Result<()> {
     let (live, blobs) = (counted(live, "live item"), counted(blobs, "blob"));
     writeln!(out, "{}: as it was at {at}", to.display())?;
     writeln!(out, "{live}, {ended} ended, {blobs}: every checksum is right")?;
+    if !without_payload.is_empty() {
+        let items = counted(without_payload.len() as u64, "item");
+        writeln!(out, "{items} without the payload, which is lost: {}", named(&without_payload))?;
+    }
     if let Some(catalog) = catalog {
         let documents = counted(catalog.documents, "document");
         writeln!(out, "{documents}, as the catalog had them at {}", catalog.at)?;
@@ -190,6 +211,7 @@ fn list(archive: &Archive, as_json: bool) -> anyhow::Result<()> {
     }
     if !as_json {
         table.print(out)?;
+        writeln!(out, "every moment since then{BUT}")?;
     }
     Ok(())
 }

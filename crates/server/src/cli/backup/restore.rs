@@ -5,7 +5,7 @@ use std::io::{self, Read as _};
 use std::path::Path;
 use std::sync::Arc;
 
-use windrow_core::Timestamp;
+use windrow_core::{ItemId, Timestamp};
 use windrow_store::embedded::backup::{RESTORING, RewindError, rewind};
 use windrow_store::embedded::blobs::DIRECTORY;
 use windrow_store::embedded::disk::{Disk, LOCK_FILE, RealDisk};
@@ -14,8 +14,8 @@ use windrow_store::embedded::{Checked, Embedded, OpenError, Options, check, visi
 
 use super::archive::{Archive, Chain, Kind, Point, kind, make_dir, open, sync_dir};
 use super::catalog::{Taken, take_up};
-use super::{Bar, at};
-use crate::cli::blobs;
+use super::{Bar, at, lost};
+use crate::cli::blobs::{self, Compared};
 use crate::cli::data_dir::{holds_a_store, is_damage, not_locked, not_opened, to_open, to_use};
 use crate::documents::CATALOG;
 
@@ -25,7 +25,18 @@ pub(super) struct Restored {
     pub(super) live: u64,
     pub(super) ended: u64,
     pub(super) blobs: u64,
+    /// Items whose payloads no backup has.
+    pub(super) without_payload: Vec<ItemId>,
     pub(super) catalog: Option<Taken>,
+}
+
+/// Which moment is wanted, and of how much of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted {
+    /// The last one if it is not said.
+    pub(super) at: Option<Timestamp>,
+    /// Items may go without payloads that no backup has.
+    pub(super) without_lost_blobs: bool,
 }
 
 /// The earliest moment that can be restored from a chain. Nothing is changed in it.
@@ -49,12 +60,12 @@ pub(super) fn earliest(archive: &Archive, chain: &Chain) -> anyhow::Result<Times
 pub(super) async fn restore(
     archive: &Archive,
     to: &Path,
-    moment: Option<Timestamp>,
+    wanted: Wanted,
 ) -> anyhow::Result<Restored> {
-    let (chain, point) = choose(archive, moment)?;
+    let (chain, point) = choose(archive, wanted.at)?;
     let was_there = to.exists();
     let disk = make_room(to)?;
-    let restored = fill(archive, (chain, point), to, &disk, moment).await;
+    let restored = fill(archive, (chain, point), to, &disk, wanted).await;
     if restored.is_err() && !was_there {
         // If something stays, the next restore takes it away: the sign of it goes last.
         let _gone = clear(to).and_then(|()| Ok(fs::remove_dir_all(to)?));
@@ -67,12 +78,12 @@ async fn fill(
     (chain, point): (&Chain, &Point),
     to: &Path,
     disk: &Arc<dyn Disk>,
-    moment: Option<Timestamp>,
+    wanted: Wanted,
 ) -> anyhow::Result<Restored> {
     copy(archive, chain, point, to)?;
     let from = archive.chain_dir(chain);
     must_reach(point, (&from, to), disk)?;
-    let reached = match moment {
+    let reached = match wanted.at {
         Some(moment) => rewind(disk, moment).map_err(|why| not_rewound(archive, point, why))?.at,
         None => point.time()?,
     };
@@ -80,17 +91,16 @@ async fn fill(
         Some((of, name)) => Some((of.time()?, name)),
         None => None,
     };
-    let verified = verify((&from, to), disk, catalog).await;
-    // Between two backups a blob may have come and gone.
-    let (checked, kept, catalog) = verified.map_err(|why| match moment {
-        Some(_) => why.context("restore the moment of a backup instead; --list shows them"),
-        None => why,
-    })?;
+    let verified = verify((&from, to), disk, catalog).await?;
+    let Verified { checked, kept, without_payload, catalog } = verified;
+    if !without_payload.is_empty() && !wanted.without_lost_blobs {
+        return Err(lost::refused(&without_payload, wanted.at.map(|_| reached)));
+    }
     // From here on it counts.
     disk.remove(RESTORING).map_err(at(to))?;
     disk.sync_dir().map_err(at(to))?;
     let (live, ended) = (checked.live, checked.ended);
-    Ok(Restored { at: reached, live, ended, blobs: kept, catalog })
+    Ok(Restored { at: reached, live, ended, blobs: kept, without_payload, catalog })
 }
 
 /// The first backup that was made at a moment or after it; the last one if none is said.
@@ -240,12 +250,20 @@ fn must_reach(
     Ok(())
 }
 
+/// What was read once, and is as it should be.
+struct Verified {
+    checked: Checked,
+    kept: u64,
+    without_payload: Vec<ItemId>,
+    catalog: Option<Taken>,
+}
+
 /// Reads everything once: checksums, counts, the catalog, and the blobs that any of it refers to.
 async fn verify(
     (from, path): (&Path, &Path),
     disk: &Arc<dyn Disk>,
     catalog: Option<(Timestamp, &str)>,
-) -> anyhow::Result<(Checked, u64, Option<Taken>)> {
+) -> anyhow::Result<Verified> {
     let whole = Overlay::over(Arc::clone(disk));
     whole.remove(RESTORING).map_err(at(path))?;
     let whole: Arc<dyn Disk> = Arc::new(whole);
@@ -253,8 +271,10 @@ async fn verify(
     let store = Embedded::open(Arc::new(Overlay::over(whole)), Options::default());
     let store = store.map_err(|why| unopened(from, path, &why))?;
     let bytes = blobs::to_read(path)?;
-    let (kept, missing) = blobs::compare(&store.outgoing(), &bytes).await?;
-    let mut faults: Vec<String> = checked.faults.iter().cloned().chain(missing).collect();
+    let items = store.outgoing();
+    let Compared { right, missing, faults: wrong } = blobs::compare(&items, &bytes).await?;
+    let without_payload = lost::items_of(&items, missing).await?;
+    let mut faults: Vec<String> = checked.faults.iter().cloned().chain(wrong).collect();
     let mut taken = None;
     if let Some(of) = catalog {
         let (catalog, wrong) = take_up(&path.join(CATALOG), of, &store, &bytes).await?;
@@ -267,7 +287,7 @@ async fn verify(
         from.display(),
         faults.join("; ")
     );
-    Ok((checked, kept, taken))
+    Ok(Verified { checked, kept: right, without_payload, catalog: taken })
 }
 
 /// Why what was copied cannot be opened. What is damaged is the backup, which is still there.
