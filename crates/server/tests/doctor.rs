@@ -71,11 +71,19 @@ fn a_store_is_opened_or_its_holder_named_or_its_damage_said() {
     // A command cannot be asked, but that it works is no problem.
     let mut work = Command::new(env!("CARGO_BIN_EXE_windrow"));
     work.args(["work", "--queue", "nothing"]).args(place).args(["--", "true"]);
-    let mut work = work.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut work = work.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     while lines(&doctor(&data.0, &place).output().unwrap(), "store")[0].0 != "warn" {}
     says(&mut doctor(&data.0, &place), "store", "warn", "which is no server");
+    // Whoever meets it is told so, and so was whoever began it: nothing said why all was in use.
+    for other in [&["stats"][..], &["serve", "--listen", "127.0.0.1:0"]] {
+        let mut other_one = Command::new(env!("CARGO_BIN_EXE_windrow"));
+        let met = other_one.args(other).args(place).output().unwrap();
+        let met = String::from_utf8_lossy(&met.stderr).into_owned();
+        assert!(met.contains(&format!("pid {}, which is no server", work.id())), "{met}");
+    }
     work.kill().unwrap();
-    work.wait().unwrap();
+    let said = String::from_utf8(work.wait_with_output().unwrap().stderr).unwrap();
+    assert!(said.contains("no server runs here: this opens the directory itself"), "{said}");
     let none = data.0.join("none");
     let none = ["--data-dir", none.to_str().unwrap()];
     says(&mut doctor(&data.0, &none), "store", "warn", "`windrow serve` makes one");

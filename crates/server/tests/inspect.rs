@@ -172,6 +172,6 @@ fn a_directory_in_use_is_refused_with_the_holder_and_what_to_do() {
     let options = Options { segment_bytes: 1 << 20, ..Options::default() };
     let _held = Embedded::open(disk, options).unwrap();
     let (dir, pid) = (scratch.0.display(), std::process::id());
-    let advice = "wait until it ends, or stop that process";
-    refused(&["check"], &scratch.0, &format!("{dir} is in use by pid {pid}; {advice}"));
+    let advice = "which is no server that can be asked; wait until it ends, or stop that process";
+    refused(&["check"], &scratch.0, &format!("{dir} is in use by pid {pid}, {advice}"));
 }

@@ -41,7 +41,11 @@ impl std::fmt::Display for Locked {
                  it, or look into a copy, which `windrow backup` makes while it runs"
             );
         }
-        write!(f, "{dir} is in use by {by}; wait until it ends, or stop that process")
+        write!(
+            f,
+            "{dir} is in use by {by}, which is no server that can be asked; wait until it ends, or \
+             stop that process"
+        )
     }
 }
 

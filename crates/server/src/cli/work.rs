@@ -143,7 +143,18 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
             tenants: args.tenants.clone(),
         },
     };
-    with_target(&args.reach, async |target| crew.work(target).await)
+    with_target(&args.reach, async |target| {
+        tell_if_alone(target, args.until_empty || args.max.is_some());
+        crew.work(target).await
+    })
+}
+
+/// Says what whoever works without an end has to know of a directory that it has open itself.
+pub(super) fn tell_if_alone(target: &Target, has_end: bool) {
+    if target.is_alone() && !has_end {
+        say("no server runs here: this opens the directory itself, and nobody else can use it \
+             until this ends; to share it, start `windrow serve` first");
+    }
 }
 
 /// Why a program cannot be started.

@@ -16,7 +16,7 @@ use super::reach::Reach;
 use super::show::{duration_ms, say};
 use super::stages::Doing;
 use super::with_target;
-use super::work::{Crew, is_there, why_not};
+use super::work::{Crew, is_there, tell_if_alone, why_not};
 use crate::config::Config;
 use crate::workers::Declared;
 use crate::workers::shift::Quota;
@@ -103,6 +103,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         cache: args.cache.clone(),
     };
     with_target(&args.reach, async |target| {
+        tell_if_alone(target, args.until_empty);
         match (crew.workers.is_empty(), stages.is_empty()) {
             (_, true) => crew.work(target).await,
             (true, _) => doing.work(target).await,

@@ -106,8 +106,8 @@ fn through_its_server(reach: &Reach, dir: &Path, locked: &Locked) -> anyhow::Res
         Some(said) => wire(reach, &said.http, None, Some(finder_in(dir.to_owned()))),
         None => {
             let said = format!(
-                "{} is in use by {}, and no server there says where it listens; wait until it \
-                 ends, or name a server with --server",
+                "{} is in use by {}, which is no server that can be asked; wait until it ends, or \
+                 stop it and run `windrow serve`, which many can use",
                 dir.display(),
                 locked.by
             );
