@@ -136,6 +136,9 @@ fn ports_that_are_taken_are_said_with_who_has_them() {
     let mut command = doctor(&data.0, &place);
     command.env("WINDROW_SERVER__LISTEN", &at).env("WINDROW_SERVER__RPC_LISTEN", "off");
     says(&mut command, "port", "warn", "another program listens");
+    // Flags of the server were refused.
+    let flags = [&place[..], &["--listen", &at, "--rpc-listen", "off"]].concat();
+    says(&mut doctor(&data.0, &flags), "port", "warn", "another program listens");
     let other = Data::new("doctor-other");
     let server = Server::start(&other.place(), &[]);
     let mut command = doctor(&data.0, &place);

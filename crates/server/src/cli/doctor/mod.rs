@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use super::reach::{Reach, Whom};
 use super::show::{Cell, Table};
-use super::{Stop, counted, exit::Exit, place::Place, runtime};
+use super::{Stop, counted, exit::Exit, place::Place, runtime, serve::Serving};
 use crate::config::Config;
 
 #[derive(clap::Args, Debug)]
@@ -24,8 +24,8 @@ Examples:
   windrow doctor
       Looks at everything that could be in the way of a queue here: configuration, disk, store,
       clock, ports, limits, tools. Each line is ok, warn or problem, and says what to do.
-  windrow doctor --data-dir /var/lib/windrow --config /etc/windrow.toml
-      The same as the server would see it; run it as the server's user.
+  windrow doctor --data-dir /var/lib/windrow --config /etc/windrow.toml --listen 0.0.0.0:7117
+      The same as the server would see it: with its flags, and as its user.
   windrow doctor --server https://queue.example:7117
       Whether that server answers, in which version, and what your token may do there.
   windrow doctor --store postgres://windrow@db.example/queue
@@ -36,6 +36,8 @@ Ends with 0 if there is no problem, warnings or not, and with 1 if there is one.
 pub(super) struct Args {
     #[command(flatten)]
     reach: Reach,
+    #[command(flatten, next_help_heading = "What the server here is told")]
+    serving: Serving,
 }
 
 /// How bad it is.
@@ -92,7 +94,7 @@ impl Finding {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    let findings = runtime()?.block_on(examine(&args.reach));
+    let findings = runtime()?.block_on(examine(&args.reach, &args.serving));
     let mut out = std::io::stdout().lock();
     if args.reach.json {
         for finding in &findings {
@@ -116,9 +118,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn examine(reach: &Reach) -> Vec<Finding> {
+async fn examine(reach: &Reach, serving: &Serving) -> Vec<Finding> {
     let mut found = Vec::new();
-    let config = settings::read(reach, &mut found);
+    let config = settings::read(reach, serving, &mut found);
     found.push(machine::clock());
     if let Some(config) = &config {
         found.push(machine::files(config.connections_max));
@@ -135,7 +137,11 @@ async fn examine(reach: &Reach) -> Vec<Finding> {
     };
     match whom {
         Whom::Server(..) => found.extend(answers::examine(reach, None).await),
-        Whom::Store(config, place) => found.extend(stored(reach, &config, place).await),
+        Whom::Store(its, place) => {
+            // Whom to ask does not depend on what only a server is told.
+            let config = config.as_ref().unwrap_or(&its);
+            found.extend(stored(reach, config, place).await);
+        }
     }
     found
 }

@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Finding, Reach, failed, ok, warn};
+use super::{Finding, Reach, Serving, failed, ok, warn};
 use crate::config::{Config, KEYS, Layers, Origin};
 
 /// Reads the configuration and says how that went.
-pub(super) fn read(reach: &Reach, found: &mut Vec<Finding>) -> Option<Config> {
-    let read = reach.layers().and_then(|layers| Ok((Config::new(&layers)?, layers)));
+pub(super) fn read(reach: &Reach, serving: &Serving, found: &mut Vec<Finding>) -> Option<Config> {
+    let layers = reach.layers().and_then(|layers| serving.over(layers));
+    let read = layers.and_then(|layers| Ok((Config::new(&layers)?, layers)));
     let (config, layers) = match read {
         Ok(read) => read,
         Err(error) => {

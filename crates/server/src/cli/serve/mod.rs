@@ -54,6 +54,13 @@ pub(super) struct Flags {
     /// not in it is taken from PGPASSWORD.
     #[arg(long, value_name = "URL")]
     store: Option<String>,
+    #[command(flatten)]
+    serving: Serving,
+}
+
+/// What it can be told besides where its store is.
+#[derive(clap::Args, Debug)]
+pub(super) struct Serving {
     /// Where to listen, such as localhost:7117; 127.0.0.1:7117 by default. On an address that other
     /// machines can reach it starts only if there is a token (`windrow token create`).
     #[arg(long, value_name = "ADDRESS")]
@@ -93,9 +100,17 @@ impl Flags {
 
     /// Everything that a server is told, these flags last.
     pub(super) fn layers(&self) -> anyhow::Result<Layers> {
+        let layers = self.source.layers()?;
+        let layers = layers.with_flag("--data-dir", "store.data_dir", self.data_dir.clone())?;
+        let layers = layers.with_flag("--store", "store.url", self.store.clone())?;
+        self.serving.over(layers)
+    }
+}
+
+impl Serving {
+    /// These flags over what was said before.
+    pub(super) fn over(&self, layers: Layers) -> anyhow::Result<Layers> {
         let said = [
-            ("--data-dir", "store.data_dir", &self.data_dir),
-            ("--store", "store.url", &self.store),
             ("--listen", "server.listen", &self.listen),
             ("--rpc-listen", "server.rpc_listen", &self.rpc_listen),
             ("--rpc-queue", "server.rpc_queue", &self.rpc_queue),
@@ -104,7 +119,7 @@ impl Flags {
             ("--tls-cert", "server.tls_cert", &self.tls_cert),
             ("--tls-key", "server.tls_key", &self.tls_key),
         ];
-        said.into_iter().try_fold(self.source.layers()?, |layers, (flag, key, value)| {
+        said.into_iter().try_fold(layers, |layers, (flag, key, value)| {
             layers.with_flag(flag, key, value.clone())
         })
     }
