@@ -1,7 +1,9 @@
 //! `windrow health`, `workers`, `sweep`, `events` and `view`: how it goes, and what happens.
 
 use std::io::Write as _;
+use std::time::Duration;
 
+use axum::body::Body;
 use futures_util::StreamExt as _;
 use serde::Deserialize;
 use serde_json::Value;
@@ -145,7 +147,7 @@ Examples:
       The life of one item, as far as it is kept: its last attempts, and what operators did to it
       by its id.
   windrow events --follow --queue thumbs --status failed
-      What happens from now on, until Ctrl-C.
+      What happens from now on, until Ctrl-C; also across restarts of the server.
   windrow events --follow --json | jq -r 'select(.status == \"failed\") | .id'")]
 pub(super) struct Events {
     /// An item, whose life is shown; with --follow only what happens to it.
@@ -224,38 +226,99 @@ async fn follow(target: &Target, args: &Events) -> anyhow::Result<()> {
     let several = |names: &[String]| (!names.is_empty()).then(|| names.join(","));
     let ask = Ask::get(&["events"]).with("queue", several(&args.queues));
     let ask = ask.with("tenant", several(&args.tenants)).with("status", several(&args.statuses));
-    let body = target.follow(ask.with("item", args.id.as_ref()).events()).await?;
+    let ask = ask.with("item", args.id.as_ref()).events();
+    let body = target.follow(ask.clone()).await?;
     args.reach.say("following; Ctrl-C ends it");
-    let (mut stream, mut text_so_far, mut left) =
-        (body.into_data_stream(), String::new(), args.max.unwrap_or(u64::MAX));
-    while left > 0 {
-        let piece = tokio::select! {
-            piece = stream.next() => piece,
-            _ = tokio::signal::ctrl_c() => return Ok(()),
-        };
-        let Some(piece) = piece else {
-            return Err(Stop::new(Exit::Unreachable, "the server ended the stream").into());
-        };
-        let lost = |error: axum::Error| Stop::new(Exit::Unreachable, error.to_string());
-        text_so_far.push_str(&String::from_utf8_lossy(&piece.map_err(lost)?));
-        while let Some(end) = text_so_far.find("\n\n") {
-            let event: String = text_so_far.drain(..end + 2).collect();
-            if tell(&event, args.reach.json)? {
-                left -= 1;
-                if left == 0 {
-                    break;
-                }
+    let (left, json) = (args.max.unwrap_or(u64::MAX), args.reach.json);
+    let following = Following { target, ask, place: None, left, json };
+    tokio::select! {
+        ended = following.run(body) => ended,
+        _ = tokio::signal::ctrl_c() => Ok(()),
+    }
+}
+
+/// A server says something every four seconds; one that says nothing for so long is away.
+const SILENCE: Duration = Duration::from_secs(16);
+/// Pauses before it is asked again: the first one, and the longest.
+const FIRST: Duration = Duration::from_millis(250);
+const LONGEST: Duration = Duration::from_secs(2);
+
+/// What is followed, on as many connections as it takes.
+struct Following<'a> {
+    target: &'a Target,
+    ask: Ask,
+    /// Up to where it was told.
+    place: Option<String>,
+    left: u64,
+    json: bool,
+}
+
+impl Following<'_> {
+    async fn run(mut self, mut body: Body) -> anyhow::Result<()> {
+        while let Some(why) = self.read(body).await? {
+            // Nobody comes back within this process.
+            if !matches!(self.target, Target::Wire(_)) {
+                return Err(Stop::new(Exit::Unreachable, why).into());
+            }
+            say(&format!("the server is away, asking again: {why}"));
+            body = self.again().await?;
+            say("the server answers again");
+        }
+        Ok(())
+    }
+
+    /// Tells what comes. Why nothing comes any more; none if it was enough.
+    async fn read(&mut self, body: Body) -> anyhow::Result<Option<String>> {
+        // What the last connection left unfinished comes again.
+        let (mut stream, mut text_so_far) = (body.into_data_stream(), String::new());
+        while self.left > 0 {
+            let piece = match tokio::time::timeout(SILENCE, stream.next()).await {
+                Ok(Some(Ok(piece))) => piece,
+                Ok(Some(Err(error))) => return Ok(Some(error.to_string())),
+                Ok(None) => return Ok(Some("it ended the stream".to_owned())),
+                Err(_) => return Ok(Some("nothing came any more".to_owned())),
+            };
+            text_so_far.push_str(&String::from_utf8_lossy(&piece));
+            while let Some(end) = text_so_far.find("\n\n").filter(|_| self.left > 0) {
+                let event: String = text_so_far.drain(..end + 2).collect();
+                self.left -= u64::from(tell(&event, self.json)?);
+                self.place = field(&event, "id").map(str::to_owned).or(self.place.take());
+            }
+        }
+        Ok(None)
+    }
+
+    /// Goes on where it was, once there is a server. One that says no is not asked again.
+    async fn again(&self) -> Result<Body, Stop> {
+        let ask = self.ask.clone().with("last_event_id", self.place.as_ref());
+        let mut pause = FIRST;
+        loop {
+            tokio::time::sleep(pause).await;
+            pause = LONGEST.min(pause * 2);
+            match tokio::time::timeout(SILENCE, self.target.follow(ask.clone())).await {
+                Ok(Err(stop)) if !may_pass(&stop) => return Err(stop),
+                Ok(Ok(body)) => return Ok(body),
+                Ok(Err(_)) | Err(_) => {}
             }
         }
     }
-    Ok(())
+}
+
+/// Whether the same question may be answered later.
+fn may_pass(stop: &Stop) -> bool {
+    let passing = ["stopping", "overloaded", "store_failed", "timeout"];
+    let code = stop.code.as_deref();
+    stop.exit == Exit::Unreachable || code.is_some_and(|code| passing.contains(&code))
+}
+
+/// What an event of the stream says in a field.
+fn field<'a>(event: &'a str, name: &str) -> Option<&'a str> {
+    event.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
 }
 
 /// Prints an event of the stream. Whether it was one of an item.
 fn tell(event: &str, json: bool) -> anyhow::Result<bool> {
-    let field =
-        |name: &str| event.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
-    match (field("event"), field("data")) {
+    match (field(event, "event"), field(event, "data")) {
         (Some("reset"), _) => {
             say("something was missed; look at everything again");
             Ok(false)

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpStream;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
@@ -109,6 +110,50 @@ fn what_happens_is_told_and_resumed_and_a_place_that_is_gone_is_said() {
     assert_eq!(server.refused("GET", "/events?status=odd", "", &json!({})), "malformed");
     server.stop();
     while stream.next().is_some() {}
+}
+
+/// The command ended with its server, while `work`, `top` and the Python client come back.
+#[test]
+fn the_command_that_follows_goes_on_when_its_server_is_back() {
+    let data = Data::new("followed");
+    let mut server = Server::start(&data.place());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_windrow"));
+    command.args(["events", "--follow", "-v", "--queue", "q", "--max", "2"]).args(data.place());
+    let mut following = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut told = BufReader::new(following.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut said = BufReader::new(following.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(said.any(|line| line.contains("following")));
+    let id = server.enqueue("q", &json!({}));
+    assert_eq!(told.next(), Some(format!("{id} q create pending")));
+    server.stop();
+    assert!(
+        said.any(|line| line.contains("the server is away, asking again: it ended the stream"))
+    );
+    // It listens on another port, which the data directory knows.
+    let server = Server::start(&data.place());
+    assert!(said.any(|line| line.contains("the server answers again")));
+    let id = server.enqueue("q", &json!({}));
+    assert_eq!(told.next(), Some(format!("{id} q create pending")));
+    assert!(following.wait().unwrap().success());
+    let rest: Vec<String> = said.collect();
+    assert_eq!(rest, ["windrow: something was missed; look at everything again"]);
+}
+
+#[test]
+fn a_command_that_follows_ends_when_its_server_says_no() {
+    let data = Data::new("followed-no");
+    let server = Server::start(&data.place());
+    let url = format!("http://{}", server.address());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_windrow"));
+    command.args(["events", "--follow", "-v", "--server", &url]);
+    let mut following = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(following.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(said.any(|line| line.contains("following")));
+    // From the first token on nobody comes in without one.
+    server.done("POST", "/tokens", &json!({"name": "first", "role": "admin"}));
+    assert!(said.any(|line| line.contains("the server is away")));
+    assert!(said.any(|line| line.contains("this server wants a token")));
+    assert_eq!(following.wait().unwrap().code(), Some(4));
 }
 
 #[test]

@@ -28,6 +28,10 @@ impl Server {
         Server { process, address }
     }
 
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
     /// Sends a request and leaves its answer to be read.
     pub(crate) fn open(&self, method: &str, path: &str, headers: &str, body: &str) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).unwrap();
