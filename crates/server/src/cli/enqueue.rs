@@ -37,7 +37,8 @@ Examples:
       One item per line, with the fields that the API has; several hundred in each request.
 
 A payload that is JSON is kept as that, digit by digit; another text becomes a JSON text, and what
-comes from a file or from standard input and is not JSON stays as its bytes.")]
+comes from a file or from standard input and is not JSON stays as its bytes. With a --content-type
+that is not JSON's all of them stay as they are.")]
 pub(super) struct Args {
     /// The queue. It begins to exist with its first item.
     #[arg(value_name = "QUEUE", add = super::complete::queues())]
@@ -179,25 +180,53 @@ pub(super) enum Payload {
 impl Payload {
     /// What an argument stands for.
     pub(super) fn of(said: &str) -> anyhow::Result<Payload> {
+        match Payload::elsewhere(said)? {
+            Some(bytes) => Ok(Payload::in_bytes(bytes)),
+            None => Payload::typed(said, ""),
+        }
+    }
+
+    /// The same of one that it is said of what it is. What is no JSON stays as it is, also if it
+    /// looks like that.
+    fn of_type(said: &str, content_type: Option<&str>) -> anyhow::Result<Payload> {
+        let is_json = content_type.is_none_or(|of| of.contains("json"));
+        Ok(match Payload::elsewhere(said)? {
+            Some(bytes) if is_json => Payload::in_bytes(bytes),
+            Some(bytes) => Payload::Bytes(bytes),
+            None if is_json => {
+                Payload::typed(said, " is sent as it is with --content-type text/plain, or")?
+            }
+            None => Payload::Bytes(said.into()),
+        })
+    }
+
+    /// The bytes that an argument names: of a file, or of standard input.
+    fn elsewhere(said: &str) -> anyhow::Result<Option<Vec<u8>>> {
         if said == "-" {
             let mut bytes = Vec::new();
             std::io::stdin().lock().read_to_end(&mut bytes).context("standard input")?;
-            return Ok(Payload::in_bytes(bytes));
+            return Ok(Some(bytes));
         }
-        if let Some(path) = said.strip_prefix('@') {
-            let bytes = std::fs::read(path).map_err(|error| {
-                let exit = match error.kind() {
-                    std::io::ErrorKind::NotFound => Exit::NotFound,
-                    _ => Exit::Failed,
-                };
-                Stop::new(exit, format!("{path}: {error}; nothing was written"))
-            })?;
-            return Ok(Payload::in_bytes(bytes));
-        }
+        let Some(path) = said.strip_prefix('@') else { return Ok(None) };
+        let bytes = std::fs::read(path).map_err(|error| {
+            let exit = match error.kind() {
+                std::io::ErrorKind::NotFound => Exit::NotFound,
+                _ => Exit::Failed,
+            };
+            Stop::new(exit, format!("{path}: {error}; nothing was written"))
+        })?;
+        Ok(Some(bytes))
+    }
+
+    /// What was typed: JSON or a text, which may be sent in these ways too.
+    fn typed(said: &str, ways: &str) -> anyhow::Result<Payload> {
         let is_json = Json::read(said.trim().as_bytes()).is_some();
         if !is_json && said.trim_start().starts_with(['{', '[', '"']) {
             let why = windrow_wire::read::syntax(said.as_bytes()).unwrap_or_default();
-            let said = format!("it begins as JSON and is none: {why}; a shell needs it in '…'");
+            let said = format!(
+                "it begins as JSON and is none: {why}; a shell needs JSON in '…', and another \
+                 text{ways} stands in quotes: '\"…\"'"
+            );
             return Err(Stop::usage(said).into());
         }
         Ok(Json::of(said.trim()).map_or(Payload::Bytes(said.into()), Payload::Json))
@@ -243,23 +272,19 @@ async fn kept_apart(target: &Target, args: &Args, payload: Payload) -> anyhow::R
 }
 
 async fn one(target: &Target, args: &Args, mut item: Fields) -> anyhow::Result<()> {
-    let payload = args.payload.as_deref().map(Payload::of).transpose()?;
+    let content_type = args.content_type.as_deref();
+    let payload = args.payload.as_deref();
+    let payload = payload.map(|said| Payload::of_type(said, content_type)).transpose()?;
     if payload.is_none() && is_piped() {
         say("the item has no payload; standard input is read where - is given");
     }
-    // Bytes that are something else stay as they are, also if they look like JSON.
-    let is_json = args.content_type.as_ref().is_none_or(|of| of.contains("json"));
-    let payload = match payload {
-        Some(Payload::Json(json)) if !is_json => Some(Payload::Bytes(json.into_bytes())),
-        payload => payload,
-    };
     match payload {
         Some(payload) if payload.len() > APART => {
             let kind = match payload {
                 Payload::Json(_) => "application/json",
                 Payload::Bytes(_) => "application/octet-stream",
             };
-            item.set("content_type", Some(args.content_type.as_deref().unwrap_or(kind)))?;
+            item.set("content_type", Some(content_type.unwrap_or(kind)))?;
             item.set("payload_ref", Some(kept_apart(target, args, payload).await?))?;
         }
         payload => item.either(("payload", "payload_base64"), payload)?,
