@@ -145,6 +145,10 @@ fn set(filter: &mut Filter, key: &str, value: String) -> Result<(), String> {
 }
 
 fn unknown(key: &str) -> String {
+    if matches!(key, "key" | "id" | "error" | "source_info") {
+        let what = "keys, ids, errors and source_info are looked for by plain words";
+        return format!("{what}: leave {key}: out");
+    }
     let names = || KEYS.iter().map(|(name, _)| *name);
     let near = nearest(key, names()).map(|near| format!("; {near}: is meant, perhaps"));
     let all = names().collect::<Vec<_>>().join(", ");
@@ -295,6 +299,8 @@ mod tests {
             ("queue:a queue:secret", 2, "queue: is there twice"),
             ("a \"secret", 2, "not closed"),
             ("queue:\"secret\"b", 1, "goes on after its closing quote"),
+            ("key:secret", 1, "looked for by plain words: leave key: out"),
+            ("id:secret", 1, "leave id: out"),
         ] {
             let wrong = parse(text).expect_err(text);
             assert!(wrong.at == at && wrong.why.contains(why), "{text}: {wrong:?}");

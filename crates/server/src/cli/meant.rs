@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
+use windrow_core::Status;
 use windrow_wire::filter;
 use windrow_wire::read::nearest;
 
@@ -95,16 +96,19 @@ pub(super) fn unknown_queue<'a>(
 }
 
 /// What may be wrong with a filter that admits nothing: a slip in a queue or a tenant, or a queue
-/// that is not called one.
+/// or a status that is not called one.
 pub(super) async fn meant(target: &Target, filter: &str) -> Option<String> {
     let read = filter::parse(filter).ok()?;
     if read.queue.is_some() || read.tenant.is_some() {
         return meant_by(target, read.queue.as_deref(), read.tenant.as_deref()).await;
     }
     let word = read.q?;
-    let known = queues(target).await?;
-    known.iter().any(|queue| text(queue, "queue") == word).then_some(())?;
-    Some(format!("there is a queue {word}: `windrow list queue:{}`", as_word(&word)))
+    let known = queues(target).await.unwrap_or_default();
+    if known.iter().any(|queue| text(queue, "queue") == word) {
+        return Some(format!("there is a queue {word}: `windrow list queue:{}`", as_word(&word)));
+    }
+    let status = Status::parse(&word.to_lowercase())?;
+    Some(format!("status:{} is meant, perhaps", status.name()))
 }
 
 /// What may be wrong with a queue and a tenant in which nothing is.

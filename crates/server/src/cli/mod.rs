@@ -49,6 +49,7 @@ use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
+use windrow_wire::filter;
 
 pub(crate) use exit::{Exit, Stop};
 use reach::{Reach, Target};
@@ -236,24 +237,51 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
     }
 }
 
-/// What is wrong with a command line, with what is meant where a queue stands by itself.
+/// What is wrong with a command line, with what is meant where a queue stands by itself, or where a
+/// word of a filter was taken for a flag.
 pub(crate) fn explained(mut wrong: clap::Error) -> clap::Error {
-    let word = match wrong.get(ContextKind::InvalidArg) {
-        Some(ContextValue::String(word)) if !word.starts_with('-') => word.clone(),
-        _ => return wrong,
-    };
+    let Some(ContextValue::String(word)) = wrong.get(ContextKind::InvalidArg) else { return wrong };
     let said: Vec<_> = std::env::args_os().skip(1).collect();
-    let tip = match said.first().and_then(|verb| verb.to_str()) {
-        _ if wrong.kind() != ErrorKind::UnknownArgument => return wrong,
-        Some("work") if said.iter().any(is_queue_flag) || work::is_there(&word) => {
+    let verb = said.first().and_then(|verb| verb.to_str()).unwrap_or_default();
+    let tip = match word.strip_prefix("--") {
+        _ if wrong.kind() != ErrorKind::UnknownArgument => None,
+        Some(flag) => narrowing(verb, flag, &said),
+        None => standing_alone(verb, word, &said),
+    };
+    if let Some(tip) = tip {
+        // What only looks like it is no help beside that.
+        wrong.remove(ContextKind::SuggestedArg);
+        wrong.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    wrong
+}
+
+/// What is meant by a word that is neither a flag nor a flag's value.
+fn standing_alone(verb: &str, word: &str, said: &[OsString]) -> Option<String> {
+    let queue = word.strip_prefix("queue:").unwrap_or(word);
+    Some(match verb {
+        _ if word.starts_with('-') => return None,
+        "work" if said.iter().any(is_queue_flag) || work::is_there(word) => {
             format!("the command comes after '--': 'windrow work --queue NAME -- {word}'")
         }
-        Some("work" | "stats") => format!("a queue is named with '--queue {word}'"),
-        Some("queues") => format!("'windrow stats --queue {word}' counts the items of one queue"),
-        _ => return wrong,
+        "work" | "stats" => format!("a queue is named with '--queue {queue}'"),
+        "queues" => format!("'windrow stats --queue {queue}' counts the items of one queue"),
+        _ => return None,
+    })
+}
+
+/// What is meant by a flag that is a word of a filter elsewhere.
+fn narrowing(verb: &str, flag: &str, said: &[OsString]) -> Option<String> {
+    const FILTERED: [&str; 5] = ["list", "retry", "cancel", "delete", "prioritise"];
+    let (key, _) = filter::KEYS.iter().find(|(key, _)| *key == flag && *key != "q")?;
+    let mut words = said.iter().map(|word| word.to_string_lossy());
+    let at =
+        words.position(|word| word.strip_prefix("--").is_some_and(|it| it.starts_with(flag)))?;
+    let value = match said[at].to_string_lossy().split_once('=') {
+        Some((_, value)) => value.to_owned(),
+        None => words.next().map_or("…".to_owned(), |value| value.into_owned()),
     };
-    wrong.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
-    wrong
+    FILTERED.contains(&verb).then(|| format!("a filter is written as words: '{key}:{value}'"))
 }
 
 /// Whether a word of the command line names a queue.
