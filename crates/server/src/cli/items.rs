@@ -199,8 +199,8 @@ fn each(
         for (at, id) in ids.iter().enumerate() {
             let path = [&["queue", id.as_str()], what].concat();
             let body = match target.ask(Ask::get(&path)).await {
-                Err(stop) if stop.exit == Exit::NotFound && ids.len() > 1 => {
-                    say(&format!("{id}: {stop}"));
+                Err(stop) if stop.exit == Exit::NotFound => {
+                    say(&format!("{id}: {stop}{}", beginning(id)));
                     missing += 1;
                     continue;
                 }
@@ -226,6 +226,16 @@ fn each(
 fn details(out: &mut impl std::io::Write, told: &Told) -> std::io::Result<()> {
     described(told).print(out)?;
     let attempts = attempts(&told.seen["log"]);
+/// What to do with what may be the beginning of an id.
+fn beginning(id: &str) -> String {
+    const WHOLE: usize = 36;
+    let is_part = |letter: u8| letter.is_ascii_hexdigit() || letter == b'-';
+    match id.len() < WHOLE && id.bytes().all(is_part) {
+        true => format!("; `windrow list {id}` finds items by the beginning of their ids"),
+        false => String::new(),
+    }
+}
+
     if attempts.is_empty() {
         return Ok(());
     }

@@ -205,8 +205,11 @@ pub(super) struct Settle {
     /// For retry and fail: what went wrong.
     #[arg(long, value_name = "TEXT")]
     error: Option<String>,
-    /// For retry and fail: other, gone, bad_data, resource, infrastructure or rate_limit.
-    #[arg(long)]
+    /// For retry and fail: what kind of error it is; other by default.
+    #[arg(
+        long,
+        value_parser = ["other", "gone", "bad_data", "resource", "infrastructure", "rate_limit"],
+    )]
     class: Option<String>,
     /// For skip: why.
     #[arg(long, value_name = "TEXT")]

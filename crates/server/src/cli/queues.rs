@@ -294,8 +294,9 @@ fn fits(name: &str, value: &Value) -> Result<(), Stop> {
     if why.contains("unknown field") {
         return Ok(());
     }
-    let why = without_place(&why);
-    let why = why.strip_prefix(&format!("{name}: ")).unwrap_or(why);
+    // Who typed it may see it; the API keeps to itself what stood there.
+    let why = without_place(&why).replace("it is something else", &format!("it is {value}"));
+    let why = why.strip_prefix(&format!("{name}: ")).unwrap_or(&why);
     let unit = if name.ends_with("_ms") { " (milliseconds, such as 60000)" } else { "" };
     Err(Stop::usage(format!("{name}: {why}{unit}")))
 }
@@ -399,6 +400,8 @@ mod tests {
         let lease = "lease_ms: expected a whole number, 0 or more, and it is a text (milliseconds, \
                      such as 60000)";
         assert_eq!(wrong("lease_ms=5m"), lease);
+        let most = "max_attempts: expected a whole number from 0 to 65535, and it is 70000";
+        assert_eq!(wrong("max_attempts=70000"), most);
         let kept = wrong("retention.max_age_ms=[1]");
         assert!(kept.starts_with("retention.max_age_ms: expected a whole number"), "{kept}");
         assert!(apply(&mut settings, "max_attempts").is_err());

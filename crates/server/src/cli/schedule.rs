@@ -99,10 +99,20 @@ struct NewSchedule {
     #[arg(long, value_name = "N")]
     priority: Option<u8>,
     /// If the item of the last run has not ended: allow (by default), skip or replace.
-    #[arg(long, value_name = "HOW")]
+    #[arg(
+        long,
+        value_name = "HOW",
+        value_parser = ["allow", "skip", "replace"],
+        hide_possible_values = true,
+    )]
     overlap: Option<String>,
     /// What becomes of runs that were missed while no server ran: skip (by default), one or all.
-    #[arg(long, value_name = "HOW")]
+    #[arg(
+        long,
+        value_name = "HOW",
+        value_parser = ["skip", "one", "all"],
+        hide_possible_values = true,
+    )]
     missed: Option<String>,
     /// Keep it, and let it run only when you say so.
     #[arg(long)]

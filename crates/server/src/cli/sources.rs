@@ -90,7 +90,12 @@ struct NewSource {
     #[arg(long, value_name = "NAME")]
     collection: Option<String>,
     /// What becomes of a document whose file is gone: keep (by default) or remove.
-    #[arg(long, value_name = "HOW")]
+    #[arg(
+        long,
+        value_name = "HOW",
+        value_parser = ["keep", "remove"],
+        hide_possible_values = true,
+    )]
     on_missing: Option<String>,
     /// Leave these out: names of files and folders, or endings that begin with a dot.
     #[arg(long, value_name = "NAME")]

@@ -38,6 +38,11 @@ fn a_role_with_the_grants_of_the_page_has_documents_too() {
     let url = owner.replace("postgres@", "windrow@");
     assert_ne!(owner, url);
     said(&["migrate", "--store", &owner]);
+    for command in [&["serve", "--listen", "127.0.0.1:0"][..], &["list"]] {
+        let refused = said(&[command, &["--store", &url]].concat());
+        let mend = "run `windrow migrate` and give this role the grants that stand in docs/";
+        assert!(refused.contains("permission denied") && refused.contains(mend), "{refused}");
+    }
     psql("alter schema windrow_catalog rename to later");
     psql(&grants().replace(", windrow_catalog", ""));
     let none = catalog(&url);

@@ -212,7 +212,8 @@ fn described(error: &tokio_postgres::Error) -> String {
         Some(said) => {
             let mend = match *said.code() {
                 SqlState::INSUFFICIENT_PRIVILEGE => {
-                    "; the role must own the database, or have been granted this by its owner"
+                    "; let the owner of the schema run `windrow migrate` and give this role the \
+                     grants that stand in docs/operating/postgres.md (#the-schema)"
                 }
                 SqlState::INVALID_CATALOG_NAME => "; `createdb` makes it",
                 _ => "",

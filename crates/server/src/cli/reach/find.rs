@@ -178,15 +178,17 @@ fn token(named: Option<&Path>, of_profile: Option<PathBuf>) -> anyhow::Result<Op
             Stop::usage(format!("the token cannot be read from {path}: {error}"))
         })
     };
-    let text = match (named, variable("WINDROW_TOKEN")) {
-        (Some(path), _) => Some(in_file(path)?),
-        (None, Some(token)) => Some(token),
+    let (text, from) = match (named, variable("WINDROW_TOKEN")) {
+        (Some(path), _) => (Some(in_file(path)?), path.display().to_string()),
+        (None, Some(token)) => (Some(token), "WINDROW_TOKEN".to_owned()),
         (None, None) => {
             let path = variable("WINDROW_TOKEN_FILE").map(PathBuf::from).or(of_profile);
-            path.as_deref().map(in_file).transpose()?
+            let from = path.as_deref().map(|path| path.display().to_string());
+            (path.as_deref().map(in_file).transpose()?, from.unwrap_or_default())
         }
     };
-    let read =
-        |text: String| Token::new(text.trim()).map_err(|error| Stop::usage(error.to_string()));
+    let read = |text: String| {
+        Token::new(text.trim()).map_err(|error| Stop::usage(format!("{from}: {error}")))
+    };
     Ok(text.map(read).transpose()?)
 }

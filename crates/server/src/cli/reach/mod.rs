@@ -142,6 +142,7 @@ impl Target {
 
     /// Asks, and gives the answer's body. What is a problem becomes the end of the command.
     pub(super) async fn ask(&self, ask: Ask) -> Result<Bytes, Stop> {
+        let only_looks = ask.only_looks();
         let (status, body) = match self {
             Target::Here(here) => here.hand().ask(ask).await?,
             Target::Own(hand) => hand.ask(ask).await?,
@@ -150,7 +151,8 @@ impl Target {
         if (200..300).contains(&status) {
             return Ok(body);
         }
-        Err(refused(status, &body))
+        let stop = refused(status, &body);
+        Err(if only_looks { of_looking(stop) } else { stop })
     }
 
     /// The same, read.
@@ -266,6 +268,14 @@ async fn told_if_slow(client: &Client, ask: Ask) -> Result<Reply, Missed> {
     asking.await
 }
 
+/// Who only looks did not want to write anything, and is not told that nothing was.
+fn of_looking(stop: Stop) -> Stop {
+    let said = stop.message.as_str();
+    let said = said.strip_prefix("nothing was written: ").unwrap_or(said);
+    let message = said.strip_suffix("; nothing was written").unwrap_or(said).to_owned();
+    Stop { message, ..stop }
+}
+
 fn refused(status: u16, body: &[u8]) -> Stop {
     match serde_json::from_slice::<Problem>(body) {
         Ok(problem) => problem.into(),
@@ -287,3 +297,21 @@ const ATTEMPT: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_secs(20);
 /// After how long somebody is told that there is no answer yet.
 const SLOW: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `windrow list` began with it when PostgreSQL was down.
+    #[test]
+    fn who_only_looks_is_not_told_that_nothing_was_written() {
+        let said = |detail: &str| {
+            let body =
+                format!(r#"{{"status": 503, "code": "store_failed", "detail": "{detail}"}}"#);
+            of_looking(refused(503, body.as_bytes())).message
+        };
+        let away = "PostgreSQL cannot be reached at h:5432/q: connection refused";
+        assert_eq!(said(&format!("nothing was written: {away}")), away);
+        assert_eq!(said(away), away);
+    }
+}
