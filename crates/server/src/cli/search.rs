@@ -73,7 +73,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         if hits.is_empty() {
             say("nothing like that is in any document");
         }
-        let Found { hits, .. } = read(told.text().as_bytes())?;
+        let Found { hits, missing } = read(told.text().as_bytes())?;
+        // If words were not looked for, nobody knows.
+        if missing.is_none() && !hits.is_empty() && !hits.iter().any(has_words) {
+            say("no passage has any of these words; those nearest in meaning are:");
+        }
         let is_bold = is_coloured();
         for (at, hit) in hits.iter().enumerate() {
             if at > 0 {
@@ -83,6 +87,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         }
         Ok(())
     })
+}
+
+/// Whether a passage was found by its words.
+fn has_words(hit: &Hit) -> bool {
+    hit.parts.iter().any(|part| part.list == "words")
 }
 
 /// A passage, for people.
