@@ -107,7 +107,10 @@ fn list_table() -> Table {
 }
 
 fn row(table: &mut Table, item: &Value) {
-    let error = item["error"]["message"].as_str().or(item["reason"].as_str()).unwrap_or_default();
+    // Why a stage on the way was skipped is no error of what completed.
+    let is_well = item["status"] == "completed";
+    let error = item["error"]["message"].as_str().or(item["reason"].as_str());
+    let error = error.filter(|_| !is_well).unwrap_or_default();
     table.row([
         text(item, "id").into(),
         Cell::status(text(item, "status")),
@@ -223,9 +226,6 @@ fn each(
     })
 }
 
-fn details(out: &mut impl std::io::Write, told: &Told) -> std::io::Result<()> {
-    described(told).print(out)?;
-    let attempts = attempts(&told.seen["log"]);
 /// What to do with what may be the beginning of an id.
 fn beginning(id: &str) -> String {
     const WHOLE: usize = 36;
@@ -236,6 +236,9 @@ fn beginning(id: &str) -> String {
     }
 }
 
+fn details(out: &mut impl std::io::Write, told: &Told) -> std::io::Result<()> {
+    described(told).print(out)?;
+    let attempts = attempts(&told.seen["log"]);
     if attempts.is_empty() {
         return Ok(());
     }
