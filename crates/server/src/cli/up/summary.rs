@@ -90,6 +90,11 @@ impl Summary {
         is_finished && self.failures.is_empty() && self.waits.is_empty()
     }
 
+    /// Files without those that are left out, which are counted for themselves.
+    fn to_read(&self) -> u64 {
+        self.files.saturating_sub(self.left_out.values().sum())
+    }
+
     fn add_source(&mut self, source: &Watched) {
         self.paths.push(source.path.clone());
         self.files += source.files;
@@ -142,17 +147,15 @@ impl Summary {
             some(self.changed, "changed"),
             some(self.removed, "removed"),
         ]);
-        let took = took.as_secs_f64();
+        let (took, files) = (took.as_secs_f64(), self.to_read());
         match done.as_str() {
             "" if self.has_worked => writeln!(out, "went on with what waited, for {took:.1} s")?,
             "" if self.is_late => writeln!(out, "nothing was taken in for {took:.1} s")?,
-            "" if self.files == 0 && self.failures.is_empty() => {
+            "" if files == 0 && self.failures.is_empty() => {
                 writeln!(out, "there is no file to read in {}; {READS}", self.paths.join(", "))?
             }
-            "" if self.files == 1 => {
-                writeln!(out, "nothing was to be done: the file is as it was")?
-            }
-            "" => writeln!(out, "nothing was to be done: {} files are as they were", self.files)?,
+            "" if files == 1 => writeln!(out, "nothing was to be done: the file is as it was")?,
+            "" => writeln!(out, "nothing was to be done: {files} files are as they were")?,
             done => writeln!(out, "{done} in {took:.1} s")?,
         }
         let states = self.states.iter().map(|(state, count)| some(*count, state));
