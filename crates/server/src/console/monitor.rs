@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use serde_json::{Value, json};
 
 use super::act::{Act, Kind, Sent, back};
-use super::draw::{badge, counted, head, list, number, short, text, when};
+use super::draw::{age_ms, badge, counted, head, list, number, short, text, when};
 use super::overview::filtered;
 use super::page::Page;
 use super::queue::is_over;
@@ -15,6 +15,7 @@ use super::view::View;
 use super::way;
 use super::way::items;
 use crate::ask::Ask;
+use crate::cli::show::span;
 use crate::http::Failed;
 
 /// What a minute is for a rate.
@@ -27,13 +28,12 @@ pub(super) async fn page(view: View) -> Result<Page, Failed> {
     let resources = view.may_see(Ask::get(&["resources"])).await?;
     Ok(view
         .page("Queue monitor")
-        .part("figures", figures(&view, &stats))
+        .part("figures", figures(&view, &stats, &queues))
         .part("levers", levers(&view, &queues, resources.as_ref()))
         .part("recent", recent(&view, &stats)))
 }
 
-fn figures(view: &View, stats: &Value) -> Markup {
-    let oldest = &stats["oldestPendingJob"];
+fn figures(view: &View, stats: &Value, queues: &Value) -> Markup {
     html! {
         ul.counts aria-label="Items by status" {
             @for name in ["pending", "processing", "completed", "failed", "cancelled", "skipped"] {
@@ -43,17 +43,23 @@ fn figures(view: &View, stats: &Value) -> Markup {
                 }
             }
         }
-        p {
-            "Oldest pending: "
-            @match oldest["id"].as_str() {
-                Some(id) => {
-                    a href=(view.to(way(&["queue", id]))) {
-                        (text(oldest, "job_type")) " in " (text(oldest, "queue"))
-                    }
-                    ", waits since " (when(&oldest["created_at"]))
-                },
-                None => "nothing waits",
-            }
+        p { "Oldest pending: " (oldest(view, &stats["oldestPendingJob"], queues)) }
+    }
+}
+
+/// Of those that wait, the one that was created first, and for how long the first in line of its
+/// queue waits. That may be another one, because what is older may be put off.
+fn oldest(view: &View, job: &Value, queues: &Value) -> Markup {
+    let Some(id) = job["id"].as_str() else { return html! { "nothing waits" } };
+    let queue = text(job, "queue");
+    let mut queues = queues.as_array().into_iter().flatten();
+    let its = queues.find(|one| text(one, "queue") == queue);
+    let waits_ms = its.and_then(|its| age_ms(&its["waiting_since"]));
+    html! {
+        a href=(view.to(way(&["queue", id]))) { (text(job, "job_type")) " in " (queue) }
+        ", created " (when(&job["created_at"]))
+        @if let Some(ms) = waits_ms {
+            "; the first in line there has been waiting for " (span(ms))
         }
     }
 }

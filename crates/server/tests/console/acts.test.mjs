@@ -163,6 +163,8 @@ it('what is typed into the filter holds, whatever the drop-downs showed', async 
 it('the monitor pauses, resumes, and limits a queue', async ({ server, open }) => {
   const [first] = await server.enqueue('levers', [{ key: 'a' }, { key: 'b' }]);
   const page = await open('/admin/queue-monitor');
+  const oldest = await page.getByText('Oldest pending:').innerText();
+  assert.match(oldest, /, created .+; the first in line there has been waiting for \d/);
   const row = page.getByRole('row').filter({ has: page.getByRole('link', { name: 'levers' }) });
   const levers = row.filter({ has: page.getByRole('spinbutton') });
   const queue = async () => (await server.get('/queues')).find((one) => one.queue === 'levers');
