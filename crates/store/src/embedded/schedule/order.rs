@@ -176,12 +176,10 @@ mod tests {
                         order.insert(serial, |serial| known.contains(&serial));
                     }
                 }
-                1 => {
-                    if known.remove(&any) {
-                        order.remove(any, |serial| known.contains(&serial));
-                    }
+                1 if known.remove(&any) => {
+                    order.remove(any, |serial| known.contains(&serial));
                 }
-                _ if step > 30_000 => {
+                2 if step > 30_000 => {
                     if let Some(first) = known.pop_first() {
                         order.remove(first, |serial| known.contains(&serial));
                     }
