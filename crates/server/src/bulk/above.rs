@@ -73,7 +73,7 @@ impl<'a> Above<'a> {
         self.find(id).await
     }
 
-    /// Why an item would not be run again, if the rules say so. One that is back has come before.
+    /// Why an item would not be run again, if the rules say so. One that is back already is.
     async fn refusal_of_above(
         &mut self,
         document: &Document,

@@ -36,9 +36,7 @@ pub(super) async fn verify<S: Export, B: Blobs>(
     bytes: &B,
 ) -> anyhow::Result<Vec<String>> {
     let Compared { right, missing, mut faults } = compare(store, bytes).await?;
-    for (tenant, blob) in missing {
-        faults.push(format!("{}: its bytes are missing", named(&tenant, blob)));
-    }
+    faults.extend(missing.iter().map(|(tenant, blob)| self::missing(tenant, *blob)));
     let blobs = counted(right, "blob");
     writeln!(std::io::stdout().lock(), "{blobs}: every hash is right")?;
     Ok(faults)
@@ -73,6 +71,11 @@ pub(super) async fn compare<S: Export, B: Blobs>(store: &S, bytes: &B) -> anyhow
         compared.faults.push(format!("{}: {wrong}", named(&tenant, blob)));
     }
     Ok(compared)
+}
+
+/// What is wrong with a blob that something refers to and nobody has.
+pub(super) fn missing(tenant: &str, blob: BlobRef) -> String {
+    format!("{}: its bytes are missing", named(tenant, blob))
 }
 
 fn named(tenant: &str, blob: BlobRef) -> String {

@@ -15,6 +15,7 @@ use axum::http::HeaderMap;
 use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
+use tokio::time::Instant;
 use windrow_core::ports::Happened;
 use windrow_core::{ItemId, Status, Timestamp};
 use windrow_engine::events::{Event, EventId, Resumed};
@@ -146,7 +147,8 @@ async fn follow(
     queue.watch().await?;
     let place = last.unwrap_or_else(|| queue.events().latest());
     // Its place is said before anything happened, so that it can resume from here.
-    let reader = Reader { app, queue, filter, place, said: Some(at(place)) };
+    let beats_at = Instant::now() + BEAT;
+    let reader = Reader { app, queue, filter, place, beats_at, said: Some(at(place)) };
     let body = futures_util::stream::unfold(reader, |mut reader| async {
         let words = reader.next().await?;
         Some((Ok::<_, Infallible>(Bytes::from(words)), reader))
@@ -161,6 +163,8 @@ struct Reader {
     queue: Scoped,
     filter: Filter,
     place: EventId,
+    /// When it is told next that somebody is there.
+    beats_at: Instant,
     /// What is to be said first.
     said: Option<String>,
 }
@@ -176,16 +180,16 @@ impl Reader {
             if self.queue.has_ended() {
                 return None;
             }
+            // However much happens that the client does not want.
+            if Instant::now() >= self.beats_at {
+                return Some(self.beat().await);
+            }
             match self.queue.events().page(self.place, PAGE) {
                 Resumed::Reset { now } => {
                     self.place = now;
                     return Some(format!("event: reset\nid: {now}\ndata: {{}}\n\n"));
                 }
-                Resumed::Events(events) if events.is_empty() => {
-                    if let Some(said) = self.wait().await? {
-                        return Some(said);
-                    }
-                }
+                Resumed::Events(events) if events.is_empty() => self.wait().await?,
                 Resumed::Events(events) => {
                     self.place = events.last().map_or(self.place, |event| event.id);
                     let words = self.written(&events);
@@ -211,20 +215,24 @@ impl Reader {
         words
     }
 
-    /// Waits for news; says that it is still there if there are none. None when the server stops.
-    async fn wait(&self) -> Option<Option<String>> {
+    /// Says that it is still there, to the client and to other servers.
+    async fn beat(&mut self) -> String {
+        self.beats_at = Instant::now() + BEAT;
+        // A database that is away for a moment is no reason to end the stream.
+        let _told_later = self.queue.watch().await;
+        at(self.place)
+    }
+
+    /// Waits for news, or until it is time to say something. None when the server stops.
+    async fn wait(&self) -> Option<()> {
         if self.app.is_stopping() {
             return None;
         }
         tokio::select! {
-            () = self.queue.events().beyond(self.place.seq) => Some(None),
+            () = self.queue.events().beyond(self.place.seq) => Some(()),
             () = self.app.stops() => None,
             () = self.queue.ended() => None,
-            () = tokio::time::sleep(BEAT) => {
-                // A database that is away for a moment is no reason to end the stream.
-                let _told_later = self.queue.watch().await;
-                Some(Some(at(self.place)))
-            }
+            () = tokio::time::sleep_until(self.beats_at) => Some(()),
         }
     }
 }
@@ -257,7 +265,8 @@ mod tests {
         let place = queue.events().latest();
         let reader = |queue: &Scoped| {
             let (app, queue, filter) = (Arc::clone(&app), queue.clone(), Filter::default());
-            Reader { app, queue, filter, place, said: None }
+            let beats_at = Instant::now() + BEAT;
+            Reader { app, queue, filter, place, beats_at, said: None }
         };
         queue.enqueue(vec![NewItem::new(ItemBody::new("t", "q"))], None).await.unwrap();
         let told = reader(&queue).next().await.unwrap();
@@ -267,6 +276,35 @@ mod tests {
         app.book.create(Token { name, role, tenant: None, expires: None }).await.unwrap();
         assert_eq!(reader(&queue).next().await, None);
         drop((app, queue, open));
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    /// As long as something happened every now and then that it did not want, nothing was said, and
+    /// it took the server for gone.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn whoever_wants_nothing_of_what_happens_hears_that_somebody_is_there() {
+        let dir = std::env::temp_dir().join(format!("windrow-beats-{}", std::process::id()));
+        let open = Open::at(Place::Directory(dir.clone())).await.unwrap();
+        let app = App::alone(Arc::clone(&open.queue)).await;
+        let anybody = app.book.authenticate(None).await.unwrap();
+        let queue = Scoped::new(&app.queue, &app.book, anybody);
+        let place = queue.events().latest();
+        let filter = Filter { queues: vec!["other".into()], ..Filter::default() };
+        let beats_at = Instant::now() + Duration::from_millis(200);
+        let (app_of_it, queue_of_it) = (Arc::clone(&app), queue.clone());
+        let mut reader =
+            Reader { app: app_of_it, queue: queue_of_it, filter, place, beats_at, said: None };
+        let busy = async {
+            loop {
+                queue.enqueue(vec![NewItem::new(ItemBody::new("t", "q"))], None).await.unwrap();
+            }
+        };
+        let told = tokio::select! {
+            told = reader.next() => told.unwrap(),
+            () = busy => unreachable!("it has no end"),
+        };
+        assert!(told.starts_with(": windrow\nid: ") && reader.place.seq > place.seq, "{told}");
+        drop((reader, app, queue, open));
         std::fs::remove_dir_all(dir).unwrap();
     }
 }

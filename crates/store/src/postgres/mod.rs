@@ -353,6 +353,10 @@ impl Postgres {
         let server: i16 = client.query_one(step!(next, i64::from(SQL_SERVER))).await?.get(0);
         let row = client.query_one(step!("select tag from windrow.store")).await?;
         let tag = StoreTag::new(row.get::<_, i64>(0) as u64);
+        // Also if it was marked since: the tag may be that of the store that comes.
+        if !options.into_move && mark::is_half_moved(&client).await? {
+            return Err(Error::HalfMoved { address: pool.address().shown() });
+        }
         let last = "select greatest((select max(serial) from windrow.items), \
                     (select max(serial) from windrow.history))";
         let last: Option<i64> = client.query_one(step!(last)).await?.get(0);

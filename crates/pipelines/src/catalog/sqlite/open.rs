@@ -74,10 +74,12 @@ fn narrow(path: &Path) -> io::Result<()> {
         if mode & !MODE == 0 {
             continue;
         }
-        match fs::set_permissions(&name, Permissions::from_mode(MODE)) {
-            // Who may read what belongs to somebody else is theirs to say.
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
-            done => done?,
+        match fs::set_permissions(&name, Permissions::from_mode(MODE)).map_err(|error| error.kind())
+        {
+            // Who may read what belongs to somebody else is theirs to say, and what another process
+            // has just removed nobody reads.
+            Ok(()) | Err(io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound) => {}
+            Err(kind) => return Err(kind.into()),
         }
     }
     Ok(())

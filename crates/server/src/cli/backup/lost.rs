@@ -18,23 +18,28 @@ const PAGE: usize = 1_000;
 /// Items that a line names. JSON names all of them.
 const NAMED: usize = 5;
 
-/// The items that refer to any of these blobs, by id.
+/// The items that refer to any of these blobs, by id, and the blobs to which none does: of those
+/// the count is wrong.
 pub(super) async fn items_of<S: Export>(
     store: &S,
     blobs: Vec<(Arc<str>, BlobRef)>,
-) -> anyhow::Result<Vec<ItemId>> {
+) -> anyhow::Result<(Vec<ItemId>, Vec<(Arc<str>, BlobRef)>)> {
     let blobs: HashSet<(Arc<str>, BlobRef)> = blobs.into_iter().collect();
-    let (mut items, mut after) = (Vec::new(), None);
+    let (mut items, mut after, mut nobodys) = (Vec::new(), None, blobs.clone());
     while !blobs.is_empty() {
         let page = store.moved(after, PAGE).await?;
         let Some(last) = page.last() else { break };
         after = Some(last.item.id);
-        items.extend(page.iter().filter_map(|moved| {
-            let blob = moved.body.payload.blob()?;
-            blobs.contains(&(Arc::clone(&moved.body.tenant), blob)).then_some(moved.item.id)
-        }));
+        for moved in &page {
+            let Some(blob) = moved.body.payload.blob() else { continue };
+            let blob = (Arc::clone(&moved.body.tenant), blob);
+            if blobs.contains(&blob) {
+                items.push(moved.item.id);
+                nobodys.remove(&blob);
+            }
+        }
     }
-    Ok(items)
+    Ok((items, nobodys.into_iter().collect()))
 }
 
 /// The first of them, and how many more there are.

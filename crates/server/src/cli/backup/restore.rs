@@ -273,8 +273,9 @@ async fn verify(
     let bytes = blobs::to_read(path)?;
     let items = store.outgoing();
     let Compared { right, missing, faults: wrong } = blobs::compare(&items, &bytes).await?;
-    let without_payload = lost::items_of(&items, missing).await?;
+    let (without_payload, nobodys) = lost::items_of(&items, missing).await?;
     let mut faults: Vec<String> = checked.faults.iter().cloned().chain(wrong).collect();
+    faults.extend(nobodys.iter().map(|(tenant, blob)| blobs::missing(tenant, *blob)));
     let mut taken = None;
     if let Some(of) = catalog {
         let (catalog, wrong) = take_up(&path.join(CATALOG), of, &store, &bytes).await?;
