@@ -143,8 +143,12 @@ fn views_have_rows(server: &Server) {
     assert_eq!(chunks.iter().filter(|status| *status == "completed").count(), 5, "{chunks:?}");
 }
 
+fn search(server: &Server, words: &str) -> Value {
+    get(server, &format!("/search?q={}&limit=3", words.replace(' ', "+")))
+}
+
 fn finds(server: &Server, words: &str, name: &str) {
-    let found = get(server, &format!("/search?q={}&limit=3", words.replace(' ', "+")));
+    let found = search(server, words);
     assert_eq!(found["hits"][0]["name"], name, "{words}: {found}");
 }
 
@@ -248,9 +252,11 @@ fn what_failed_or_waited_is_done_when_it_is_recovered_or_its_file_comes() {
     recover("scan.txt");
     until(&server, "the page", || {
         let scan = progress(&server, "scan.txt");
-        (statuses(&scan)[0] == "completed" && scan["gaps"] == json!([])).then_some(())
+        // What was read is found once its vectors are there and it is published again.
+        let is_read = statuses(&scan)[0] == "completed" && scan["gaps"] == json!([]);
+        let found = search(&server, "second page fog");
+        (is_read && found["hits"][0]["name"] == "scan.txt").then_some(())
     });
-    finds(&server, "second page fog", "scan.txt");
 }
 
 #[test]
