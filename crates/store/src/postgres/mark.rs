@@ -7,7 +7,7 @@ use tokio_postgres::{Client, Transaction};
 use windrow_core::id::StoreTag;
 use windrow_core::note::OWN;
 
-use super::pool::Used;
+use super::pool::{Pool, Used};
 use super::tx::step;
 use super::{Error, migrate};
 use crate::moving::MoveError;
@@ -28,6 +28,14 @@ const HOLDS: &str = "select 'items' where exists (select from windrow.items) \
 pub(super) async fn is_half_moved(client: &Used) -> Result<bool, Error> {
     let sql = "select to_regclass('windrow.moving') is not null";
     Ok(client.query_one(step!(sql)).await?.get(0))
+}
+
+/// Refuses a database into which a move was not finished.
+pub(super) async fn ensure_whole(client: &Used, pool: &Pool) -> Result<(), Error> {
+    if is_half_moved(client).await? {
+        return Err(Error::HalfMoved { address: pool.address().shown() });
+    }
+    Ok(())
 }
 
 /// What a mark was written over: the tag of the store and the secret that its ids are mixed with,

@@ -342,8 +342,8 @@ impl Postgres {
         } else {
             migrate::ensure(&client, pool.address()).await?;
         }
-        if !options.into_move && mark::is_half_moved(&client).await? {
-            return Err(Error::HalfMoved { address: pool.address().shown() });
+        if !options.into_move {
+            mark::ensure_whole(&client, &pool).await?;
         }
         let random: u64 = rand::make_rng::<rand::rngs::StdRng>().random();
         let tag = StoreTag::new(random).bits() as i64;
@@ -354,8 +354,8 @@ impl Postgres {
         let row = client.query_one(step!("select tag from windrow.store")).await?;
         let tag = StoreTag::new(row.get::<_, i64>(0) as u64);
         // Also if it was marked since: the tag may be that of the store that comes.
-        if !options.into_move && mark::is_half_moved(&client).await? {
-            return Err(Error::HalfMoved { address: pool.address().shown() });
+        if !options.into_move {
+            mark::ensure_whole(&client, &pool).await?;
         }
         let last = "select greatest((select max(serial) from windrow.items), \
                     (select max(serial) from windrow.history))";

@@ -124,7 +124,10 @@ fn enqueues_resume_as_soon_as_there_is_room_for_some_of_a_segment() {
 
 /// In the proportions of the defaults, a 256th of their size.
 fn small() -> Options {
-    let segment = 256 << 10;
+    proportioned(256 << 10)
+}
+
+fn proportioned(segment: u32) -> Options {
     Options {
         segment_bytes: segment,
         reserve_segments: 2,
@@ -205,17 +208,9 @@ fn a_full_disk_takes_items_again_once_they_have_gone() {
 #[test]
 fn a_full_disk_has_room_for_a_snapshot_of_many_notes() {
     // Large enough that a full disk has smaller spares.
-    let segment = 3 << 19;
-    let options = Options {
-        segment_bytes: segment,
-        reserve_segments: 2,
-        snapshot_bytes: 8 * u64::from(segment),
-        slack_bytes: 4 * u64::from(segment),
-        seed: Some(1),
-        ..Options::default()
-    };
+    let options = proportioned(3 << 19);
     for sixths in 6..18 {
-        let extra = sixths * u64::from(segment) / 6;
+        let extra = sixths * u64::from(options.segment_bytes) / 6;
         check_it_takes_items_again(&options, extra, 19, 14_000);
     }
 }
